@@ -1,0 +1,40 @@
+//! The result of a hyper-parameter search, as the user's system writes it: one JSON object.
+
+use super::{ConfigError, Layer};
+use serde_json::Value;
+
+/// Reads a `--hyperopt` file: `learning_rate`, `batch_size`, `gamma`, `buffer_size`, `hidden_dim_base`.
+///
+/// Where `gamma` is absent it is 0.95, and `buffer_size` 50,000; the other settings keep their value.
+pub fn hyperopt_layer(origin: &str, text: &str) -> Result<Layer, ConfigError> {
+    let syntax = |reason: String| ConfigError::Syntax { origin: origin.to_owned(), reason };
+    let document: Value = serde_json::from_str(text).map_err(|e| syntax(e.to_string()))?;
+    let Value::Object(map) = document else {
+        return Err(syntax("it is not a JSON object".to_owned()));
+    };
+    let mut layer = Layer::new(origin);
+    layer.set("dqn.gamma", 0.95);
+    layer.set("dqn.buffer_size", 50_000);
+    for (key, value) in &map {
+        let number = value.as_f64().ok_or_else(|| syntax(format!("{key} must be a number, not {value}")))?;
+        let whole = || {
+            if number.fract() == 0.0 && number.abs() < 9e15 {
+                Ok(number as i64)
+            } else {
+                Err(syntax(format!("{key} must be a whole number, not {value}")))
+            }
+        };
+        match key.as_str() {
+            "learning_rate" => layer.set("dqn.learning_rate", number),
+            "gamma" => layer.set("dqn.gamma", number),
+            "batch_size" => layer.set("dqn.batch_size", whole()?),
+            "buffer_size" => layer.set("dqn.buffer_size", whole()?),
+            "hidden_dim_base" => layer.set("network.hidden_dim_base", whole()?),
+            other => {
+                let known = ["learning_rate", "batch_size", "gamma", "buffer_size", "hidden_dim_base"];
+                return Err(syntax(format!("{other:?} is not one of {}", known.join(", "))));
+            }
+        }
+    }
+    Ok(layer)
+}

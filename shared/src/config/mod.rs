@@ -1,0 +1,168 @@
+//! Every setting, its default, its limits and where its value came from.
+//!
+//! Values come in layers, each over the one before: the commented [`DEFAULT`], the environment, a
+//! `--hyperopt` file, a `--config` file, `--smoke`, `--set`, flags. A key that `DEFAULT` lacks is refused
+//! with the nearest one it has; a value must have the default's type.
+
+mod data;
+mod hyperopt;
+mod layers;
+mod network;
+mod trainer;
+
+pub use data::{DataConfig, EnvironmentConfig, FoldsConfig};
+pub use hyperopt::hyperopt_layer;
+pub use layers::{Layer, Layers};
+pub use network::NetworkConfig;
+pub use trainer::{DqnConfig, OptimizerConfig, ParallelConfig, TrainConfig};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+/// Every setting with its default and a comment, as TOML.
+pub const DEFAULT: &str = include_str!("default.toml");
+
+/// Why settings were refused.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ConfigError {
+    /// Not TOML, or not JSON.
+    #[error("{origin}: {reason}")]
+    Syntax {
+        /// The layer.
+        origin: String,
+        /// What the parser says, with line and column where it has them.
+        reason: String,
+    },
+    /// A key that does not exist.
+    #[error("{origin}: there is no setting {key:?}{}", .nearest.as_ref().map(|n| format!("; did you mean {n:?}?")).unwrap_or_default())]
+    UnknownKey {
+        /// The layer.
+        origin: String,
+        /// The key as it was given.
+        key: String,
+        /// The existing key nearest to it.
+        nearest: Option<String>,
+    },
+    /// A value of another type than the default's.
+    #[error("{origin}: {key} takes {expected}, not {got}")]
+    WrongType {
+        /// The layer.
+        origin: String,
+        /// The key.
+        key: String,
+        /// The type it takes.
+        expected: &'static str,
+        /// The value it got.
+        got: String,
+    },
+    /// A value outside its limits.
+    #[error("{key} = {value}: {reason} (from {origin})")]
+    OutOfRange {
+        /// The layer.
+        origin: String,
+        /// The key.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What it must be.
+        reason: String,
+    },
+}
+
+/// All settings, resolved and checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Seed, length, rhythm.
+    pub train: TrainConfig,
+    /// Where the bars are.
+    pub data: DataConfig,
+    /// How they are split.
+    pub folds: FoldsConfig,
+    /// What the agent acts in.
+    pub environment: EnvironmentConfig,
+    /// What it thinks with.
+    pub network: NetworkConfig,
+    /// How it learns.
+    pub dqn: DqnConfig,
+    /// How it steps.
+    pub optimizer: OptimizerConfig,
+    /// How workers share the work.
+    pub parallel: ParallelConfig,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Layers::new().resolve().expect("the defaults are valid: a test says so").0
+    }
+}
+
+impl Config {
+    /// Reads settings that were resolved before, as in a run folder's `config.toml`.
+    pub fn from_toml(text: &str, origin: &str) -> Result<Config, ConfigError> {
+        let mut layers = Layers::new();
+        layers.push(Layer::from_toml(origin, text)?)?;
+        Ok(layers.resolve()?.0)
+    }
+
+    /// The settings as TOML that [`Config::from_toml`] reads back.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("settings are plain values")
+    }
+
+    /// A digest of everything that decides the numbers, as hex: two runs with the same digest, data and code
+    /// compute the same. What only decides the rhythm of logs and checkpoints is left out.
+    pub fn digest(&self) -> String {
+        let mut numbers = self.clone();
+        numbers.train.log_every = 0;
+        numbers.train.checkpoint_every = 0;
+        numbers.train.checkpoint_keep = 0;
+        let bytes = numbers.to_toml();
+        Sha256::digest(bytes.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    fn check(&self) -> Result<(), (&'static str, String, String)> {
+        self.train.check()?;
+        self.data.check()?;
+        self.folds.check()?;
+        self.environment.check()?;
+        self.network.check()?;
+        self.dqn.check()?;
+        self.optimizer.check()?;
+        self.parallel.check()?;
+        if self.dqn.buffer_size < self.dqn.batch_size {
+            return refuse("dqn.buffer_size", self.dqn.buffer_size, "must hold at least one batch (dqn.batch_size)");
+        }
+        if self.dqn.train_every % self.environment.streams != 0 {
+            return refuse(
+                "dqn.train_every",
+                self.dqn.train_every,
+                "must be a multiple of environment.streams, since all streams step together",
+            );
+        }
+        let shards = self.parallel.virtual_shards;
+        if shards != 0 && (shards > self.environment.streams || shards > self.dqn.batch_size) {
+            return refuse(
+                "parallel.virtual_shards",
+                shards,
+                "must be at most environment.streams and dqn.batch_size, so that no shard is empty",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A refusal by a section's check: key, value, what it must be.
+type Refused = Result<(), (&'static str, String, String)>;
+
+fn refuse(key: &'static str, value: impl ToString, reason: &str) -> Refused {
+    Err((key, value.to_string(), reason.to_owned()))
+}
+
+fn require(ok: bool, key: &'static str, value: impl ToString, reason: &str) -> Refused {
+    if ok { Ok(()) } else { refuse(key, value, reason) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! What a trained policy was worth on bars it never saw: written by a worker, read by the report.
+
+use serde::{Deserialize, Serialize};
+
+/// A part of a fold: from the first to the last bar that belongs to it, over all instruments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Span {
+    /// Start of the first bar, in nanoseconds since 1970 (UTC).
+    pub first_ns: i64,
+    /// Start of the last bar, in nanoseconds since 1970 (UTC).
+    pub last_ns: i64,
+    /// Bars, summed over the instruments.
+    pub bars: usize,
+}
+
+/// How one way of trading went. Returns are per bar and net of costs; shares, not percent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Track {
+    /// Final equity over initial equity, minus 1.
+    pub total_return: f64,
+    /// Mean over standard deviation (ddof 1) of the returns, times the root of the periods in a year; 0 where
+    /// the returns do not vary.
+    pub sharpe: f64,
+    /// The largest fall from a peak of equity, as a share of the peak, from 0 to 1.
+    pub max_drawdown: f64,
+    /// Mean traded value per bar, in units of equity: 2 is a flip from long to short.
+    pub turnover: f64,
+    /// Share of bars with a position.
+    pub time_in_market: f64,
+    /// How often the position changed.
+    pub trades: usize,
+    /// Equity after each bar, starting from 1 before the first.
+    pub equity: Vec<f64>,
+}
+
+/// Many random policies with the policy's own turnover, as a band to compare with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RandomBand {
+    /// How many were drawn.
+    pub runs: usize,
+    /// Their total returns: 5 %, 50 % and 95 % quantile.
+    pub total_return: [f64; 3],
+    /// Their Sharpe ratios: 5 %, 50 % and 95 % quantile.
+    pub sharpe: [f64; 3],
+    /// The median one in full.
+    pub median: Track,
+}
+
+/// A fold's test result: the policy beside holding and chance, on the same bars, at the same costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FoldResult {
+    /// Which fold, from 0.
+    pub fold: usize,
+    /// The instruments, in the data's order. Each holds an equal share of equity, rebalanced every bar.
+    pub instruments: Vec<String>,
+    /// Where it learned.
+    pub train: Span,
+    /// Where its best checkpoint was chosen.
+    pub validation: Span,
+    /// Where it was tested.
+    pub test: Span,
+    /// Bars in a year, from the data's own calendar.
+    pub periods_per_year: f64,
+    /// Cost of trading one unit of equity, as a share.
+    pub cost_rate: f64,
+    /// Start of each bar of the test part in nanoseconds since 1970 (UTC), matching `equity[1..]`.
+    pub times_ns: Vec<i64>,
+    /// The policy.
+    pub policy: Track,
+    /// Long from the first bar to the last.
+    pub buy_and_hold: Track,
+    /// Chance with equal turnover.
+    pub random: RandomBand,
+}

@@ -1,0 +1,77 @@
+//! The only place that knows file names inside a run folder.
+//!
+//! ```text
+//! RUN/
+//!   config.toml           the resolved settings
+//!   plan.json             what was started, with the origin of every value
+//!   events.jsonl          what happened to processes, a line each
+//!   metrics.jsonl         what training measured, a line each
+//!   tensorboard/          the same for TensorBoard
+//!   logs/attempt-1/rank-0.log
+//!   checkpoints/          one folder each, and `latest`
+//!   evaluation/fold-0.json  a fold's test result, equity curve included
+//!   report.html, report.json
+//! ```
+
+use crate::ids::{Attempt, Rank};
+use std::path::{Path, PathBuf};
+
+/// A run's folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunDir(PathBuf);
+
+macro_rules! places {
+    ($($(#[$doc:meta])+ $name:ident = $text:literal;)+) => {
+        $($(#[$doc])+ pub fn $name(&self) -> PathBuf { self.0.join($text) })+
+    };
+}
+
+impl RunDir {
+    /// The run folder at `path`; nothing is read or made.
+    pub fn new(path: impl Into<PathBuf>) -> RunDir {
+        RunDir(path.into())
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    places! {
+        /// The resolved settings, as TOML.
+        config = "config.toml";
+        /// What was started, as JSON.
+        plan = "plan.json";
+        /// What happened to processes, as lines of JSON.
+        events = "events.jsonl";
+        /// What training measured, as lines of JSON ([`crate::metric::Metric`]).
+        metrics = "metrics.jsonl";
+        /// TensorBoard's event files.
+        tensorboard = "tensorboard";
+        /// All logs.
+        logs = "logs";
+        /// One folder for each checkpoint, and `latest`.
+        checkpoints = "checkpoints";
+        /// One file for each fold's test result.
+        evaluation = "evaluation";
+        /// The report as a page.
+        report_html = "report.html";
+        /// The report's numbers.
+        report_json = "report.json";
+    }
+
+    /// The log of `rank` in `attempt`, below the folder of logs `logs`.
+    pub fn log(logs: &Path, attempt: Attempt, rank: Rank) -> PathBuf {
+        logs.join(format!("attempt-{attempt}")).join(format!("rank-{rank}.log"))
+    }
+
+    /// Where `rank` of `attempt` may leave its error as JSON, below the folder of logs `logs`.
+    pub fn error_file(logs: &Path, attempt: Attempt, rank: Rank) -> PathBuf {
+        logs.join(format!("attempt-{attempt}")).join(format!("rank-{rank}.error.json"))
+    }
+
+    /// The test result of fold `fold`.
+    pub fn fold(&self, fold: usize) -> PathBuf {
+        self.evaluation().join(format!("fold-{fold}.json"))
+    }
+}

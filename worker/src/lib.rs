@@ -1,0 +1,14 @@
+//! Data-parallel training for candle: one process per device, gradients averaged by NCCL or shared memory.
+//!
+//! Layers, each using only those above it:
+//!
+//! 1. [`collectives`]: sum, gather and broadcast between processes;
+//! 2. [`world`]: which of them this process is, and its line to the launcher;
+//!
+//! The trainers stand on these (feature `trainers`): `data`, [`environments`], networks, and one file for each
+//! algorithm.
+
+pub mod collectives;
+pub mod environments;
+pub mod seed;
+pub mod world;
