@@ -31,7 +31,8 @@ const WORKER: &[(&str, &[&str])] = &[
     ("vectors", &[]),
     ("parallel", &["collectives", "kernels", "vectors", "world"]),
     ("optimizer", &["collectives", "kernels", "vectors", "world"]),
-    ("checkpoint", &["collectives", "vectors", "world"]),
+    // It stores what the two own: moments, and variables in the order of the flat buffer.
+    ("checkpoint", &["collectives", "optimizer", "parallel", "vectors", "world"]),
     ("metrics", &["collectives", "world"]),
     // Sharding needs a rank and a size, not the world.
     ("data", &["seed"]),
