@@ -260,7 +260,7 @@ fn fold_number(name: &str) -> Option<usize> {
 /// Refuses a result whose parts do not fit together, since its numbers could not be trusted.
 fn check(fold: FoldResult, number: usize) -> Result<FoldResult, String> {
     if fold.fold != number {
-        return Err(format!("it holds fold {} ", fold.fold));
+        return Err(format!("it holds fold {}", fold.fold));
     }
     let tracks =
         [("policy", &fold.policy), ("buy_and_hold", &fold.buy_and_hold), ("random.median", &fold.random.median)];

@@ -88,7 +88,9 @@ mod tests {
 
     #[test]
     fn marks_are_round() {
-        assert_eq!(round_marks(0.0, 1.0, 5), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
-        assert_eq!(round_marks(0.93, 1.41, 4), [1.0, 1.2, 1.4]);
+        let marks =
+            |low, high, most| round_marks(low, high, most).iter().map(|m| format!("{m:.2}")).collect::<Vec<_>>();
+        assert_eq!(marks(0.0, 1.0, 5), ["0.00", "0.20", "0.40", "0.60", "0.80", "1.00"]);
+        assert_eq!(marks(0.93, 1.41, 4), ["1.00", "1.20", "1.40"]);
     }
 }

@@ -214,7 +214,7 @@ mod tests {
         let svg = equity(&comparison, &[], WIDE).expect("a plot");
         assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
         assert!(!svg.contains("http"), "an address");
-        assert!(svg.contains(">2006-04<"), "a time mark:\n{svg}");
+        assert!(svg.contains("\n2006-04\n"), "a time mark");
     }
 
     #[test]
@@ -230,9 +230,9 @@ mod tests {
 
     #[test]
     fn a_long_curve_is_thinned() {
-        let comparison = Comparison::of(&sample::fold(0, &sample::wave(200_000, 0.0, 0.0)));
+        let comparison = Comparison::of(&sample::fold(0, &sample::wave(50_000, 0.0, 0.0)));
         let svg = equity(&comparison, &[], WIDE).expect("a plot");
-        assert!(svg.len() < 200_000, "{} bytes", svg.len());
+        assert!(svg.len() < 100_000, "{} bytes", svg.len());
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn one_fold(fold: &FoldReport) -> anyhow::Result<String> {
     let mut html = format!("<h2>Fold {}</h2>\n<p class=\"about\">", fold.fold + 1);
     let parts = [("learned on", &fold.train), ("chosen on", &fold.validation), ("tested on", &fold.result.test)];
     let parts = parts.map(|(what, part)| format!("{what} {}", span(part)));
-    write!(html, "{}</p>\n", escape(&parts.join(" · ")))?;
+    writeln!(html, "{}</p>", escape(&parts.join(" · ")))?;
     html += &verdict(&fold.result);
     html += &table(&fold.result);
     html += &equity(&fold.result, &[], "")?;
@@ -154,7 +154,7 @@ fn table(comparison: &Comparison) -> String {
     );
     format!(
         "<div class=\"scroll\"><table>\n<thead><tr><th></th><th scope=\"col\">Return</th><th scope=\"col\">Sharpe</th>\
-         <th scope=\"col\">Max drawdown</th><th scope=\"col\">Turnover per bar</th><th scope=\"col\">Time in market</th>\
+         <th scope=\"col\">Max drawdown</th><th scope=\"col\">Turnover</th><th scope=\"col\">In market</th>\
          <th scope=\"col\">Trades</th></tr></thead>\n<tbody>\n{}{}{}{range}</tbody>\n</table></div>\n",
         row("Policy", &comparison.policy),
         row("Buy and hold", &comparison.buy_and_hold),
@@ -187,10 +187,10 @@ fn training(report: &Report) -> anyhow::Result<String> {
     if let Some(name) = validation {
         let series = report.series(name);
         let text = format!(
-            "{}<br>{} over optimiser updates, on the part that serves to choose the checkpoint (ring: the highest). It \
+            "{}<br>Metric <em>{}</em> over optimiser updates, on the part that serves to choose the checkpoint (ring: the highest). It \
              was chosen for being high, so it is no result.",
             fold_keys(&series),
-            escape(&name.replace(['_', '/', '.'], " "))
+            escape(name)
         );
         html += &figure(&text, |shape| plots::over_updates("Validation over updates", &series, true, shape))?;
     }
@@ -216,13 +216,18 @@ fn caveats(report: &Report) -> String {
     let mut points = Vec::new();
     if let Some(fold) = report.folds.first() {
         points.push(format!(
-            "Costs of {:.2} hundredths of a percent of each traded value are paid; a larger order would move the price.",
-            1e4 * fold.cost_rate
+            "Every trade pays {:.3} % of its value, as the settings say. A large order would also move the price; that is \
+             not counted.",
+            100.0 * fold.cost_rate
         ));
         points.push(format!(
             "Sharpe ratios are of returns per bar, with {:.1} bars to a year and no interest taken off.",
             fold.periods_per_year
         ));
+        points.push(
+            "Turnover is the mean traded value per bar in units of equity; in market is the share of bars with a position."
+                .to_owned(),
+        );
         points.push(
             "Random policies trade as often as the policy, on the same bars and at the same costs. Buy and hold is long \
              from the first bar to the last."

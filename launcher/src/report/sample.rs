@@ -15,7 +15,7 @@ pub(crate) fn fold(number: usize, equity: &[f64]) -> FoldResult {
     let first_ns = START_NS + (number * bars) as i64 * DAY_NS;
     let span = |from: i64, bars: usize| Span { first_ns: from, last_ns: from + bars as i64 * DAY_NS, bars };
     let drift = |per_bar: f64| (0..=bars).map(|bar| (per_bar * bar as f64).exp()).collect::<Vec<_>>();
-    let median = track(&drift(-0.001));
+    let median = track(&drift(-0.0001));
     let middle = median.total_return;
     FoldResult {
         fold: number,
@@ -67,8 +67,9 @@ pub(crate) fn write_run(run: &RunDir, instruments: &[&str]) {
     std::fs::write(run.config(), Config::default().to_toml()).expect("settings");
     std::fs::write(run.plan(), "{\"workers\": 2, \"note\": \"<script>\"}").expect("a plan");
     let mut lines = String::new();
-    for (number, drift) in [0.0004, -0.0003, 0.0006].into_iter().enumerate() {
+    for (number, drift) in [0.0002, -0.0003, 0.0003].into_iter().enumerate() {
         let mut fold = fold(number, &wave(530, drift, number as f64));
+        fold.random.total_return = [-0.4, fold.random.total_return[1], 0.6];
         fold.instruments = instruments.iter().map(|name| (*name).to_owned()).collect();
         std::fs::write(run.fold(number), serde_json::to_string(&fold).expect("JSON")).expect("a fold");
         for update in (50..=6000u64).step_by(50) {

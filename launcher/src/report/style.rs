@@ -23,7 +23,7 @@ th:first-child,td:first-child{text-align:left;padding-left:0}
 thead th{font-weight:600;color:#555}
 tbody th{font-weight:400}
 tbody tr:first-child th,tbody tr:first-child td{font-weight:600}
-td span{white-space:nowrap}
+td span,tbody th{white-space:nowrap}
 figure{margin:18px 0}
 svg{display:block;width:100%;height:auto}
 .narrow{display:none}
@@ -31,7 +31,8 @@ svg{display:block;width:100%;height:auto}
 .key i{display:inline-block;width:18px;height:3px;margin-right:6px;vertical-align:middle}
 pre{overflow-x:auto;background:#f5f5f3;padding:12px;font-size:.8rem;line-height:1.4}
 summary{cursor:pointer;padding:4px 0}
-@media (max-width:600px){.wide{display:none}.narrow{display:block}th,td{padding:5px 5px}table{font-size:.82rem}}
+@media (max-width:600px){.wide{display:none}.narrow{display:block}th,td{padding:5px 3px}
+table{font-size:.76rem}tbody th{white-space:normal}h2{margin-top:32px}}
 @media print{main{max-width:none;padding:0}h2{break-after:avoid}figure,table,.verdict{break-inside:avoid}
 .wide{display:block}.narrow{display:none}.verdict,pre{background:none;border:1px solid #aaa}}
 ";
