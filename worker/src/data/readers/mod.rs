@@ -167,4 +167,6 @@ fn median_step(start_ns: &[i64]) -> i64 {
 }
 
 #[cfg(test)]
+mod real_files;
+#[cfg(test)]
 mod tests;

@@ -74,6 +74,7 @@ pub(super) fn read(
     let mut columns: Option<Columns> = None;
     let mut lacking: Option<(u64, String)> = None;
     let mut before_header = 0;
+    let mut number = 0;
     loop {
         let more = rows.read_byte_record(&mut row).map_err(|e| {
             let reason = match e.into_kind() {
@@ -85,7 +86,9 @@ pub(super) fn read(
         if !more {
             break;
         }
-        let line = row.position().map_or(0, csv::Position::line);
+        number += 1;
+        // lines are counted by \n; a file with nothing but \r between them has one
+        let line = row.position().map_or(0, csv::Position::line).max(number);
         let Some(columns) = &columns else {
             match find_columns(&row) {
                 Ok(found) => columns = Some(found),
