@@ -48,7 +48,7 @@ pub(super) fn read(path: &Path, bytes: impl Read, wanted: &[String]) -> Result<C
     let whole = Cursor::new(&prefix).chain(stream);
     match &prefix[..] {
         [] => return Err(foreign("it is compressed, and empty inside")),
-        [b'D', b'B', b'N', ..] => dbn::read(&prefix, whole, &count, &mut collector)?,
+        [b'D', b'B', b'N', ..] => dbn::read(whole, &mut collector)?,
         text if text.contains(&0) => return Err(foreign("it is neither DBN nor text with columns")),
         _ => table::read(&prefix, whole, &count, path, &mut collector)?,
     }
