@@ -112,6 +112,16 @@ fn several_files_of_an_instrument_are_joined_in_time() {
 }
 
 #[test]
+fn without_a_column_for_it_the_instrument_is_called_as_the_file() {
+    let table = b"date,open,high,low,close\n20240304,1,1,1,1\n";
+    let folder = written(&[("BTC.USD.csv", table), ("ES.CSV.GZ", &gzip(table))]);
+    let data = load_path(folder.path()).unwrap();
+    let names: Vec<&str> = data.instruments().iter().map(|i| i.bars.symbol.as_str()).collect();
+    assert_eq!(names, ["BTC.USD", "ES"]);
+    assert!(data.instruments().iter().all(|i| i.bars.volume == [0.0]));
+}
+
+#[test]
 fn a_table_that_runs_backwards_is_turned_round() {
     let mut lines: Vec<&str> = TABLE.lines().collect();
     lines[1..].reverse();
