@@ -184,6 +184,11 @@ fn cut_compression_is_an_error_at_every_length() {
             let whole_records =
                 name == "x.dbn" && (bytes.len() - end).is_multiple_of(56) && bytes.len() - end <= 3 * 56;
             assert_eq!(read.is_ok(), whole_records, "{name} cut at {end}");
+            if let Err(error) = read
+                && end >= 8
+            {
+                assert!(error.to_string().contains("truncated"), "{name} cut at {end}: {error}");
+            }
         }
     }
 }
