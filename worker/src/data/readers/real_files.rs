@@ -59,6 +59,9 @@ fn real_tables_are_read() {
         ("eurusd-1h-ask-2017.csv", 6_225),
         ("sp500-daily-1999-2018.csv.gz", 5_031),
         ("btcusd-daily-coinbase-cryptodatadownload.csv", 1_770),
+        ("btc-perp-1m-202201.csv", 45_031),
+        ("usdjpy-1m-ask-201302.csv", 28_761),
+        ("usdjpy-1m-bid-201302.csv", 28_761),
     ] {
         let data = load_path(&folder.join(file)).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(data.instruments().iter().map(|i| i.bars.len()).sum::<usize>(), bars, "{file}");
@@ -171,6 +174,42 @@ fn samples_of_all_schemas_are_read_or_refused() {
                 assert_eq!(code, exit::DATA, "{text}");
                 let with_bars = name.contains("ohlcv") && !name.ends_with(".dbz") && !name.contains("ohlcv-1d");
                 assert!(!with_bars, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn real_tables_without_the_columns_of_bars_are_refused() {
+    let Some(folder) = real("ohlcv") else { return };
+    for (file, expected) in [
+        ("adabtc-1m-binance-kline-headerless.csv", "line 1: no line names the columns"),
+        ("btc-eth-ltc-daily-wide.csv", "line 1: no line names the columns"),
+        ("usdjpy-ticks-truefx.csv", "line 1: the header has no column open, high, low, close"),
+    ] {
+        let error = load_path(&folder.join(file)).unwrap_err();
+        assert_eq!(error.exit_code(), exit::DATA);
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn samples_of_all_venues_are_read_or_refused() {
+    let Some(folder) = real("dbn/samples-databento-python") else { return };
+    for venue in std::fs::read_dir(folder).unwrap() {
+        let venue = venue.unwrap().path();
+        for (name, outcome) in outcomes(&venue) {
+            let expected = match name.as_str() {
+                // several publishers report each option
+                bars if bars.contains("ohlcv") && venue.ends_with("OPRA.PILLAR") => Err("one publisher's"),
+                day if day.contains("ohlcv-1d") => Ok(1),
+                bars if bars.contains("ohlcv") => Ok(4),
+                _ => Err("records, not bars"),
+            };
+            match (outcome, expected) {
+                (Ok(bars), Ok(expected)) => assert_eq!(bars, expected, "{venue:?} {name}"),
+                (Err((_, message)), Err(expected)) => assert!(message.contains(expected), "{message}"),
+                (outcome, _) => panic!("{venue:?} {name}: {outcome:?}"),
             }
         }
     }
