@@ -128,3 +128,34 @@ fn chance_trades_as_much_as_the_policy_and_is_the_same_each_time() {
     // the band of chance without an edge lies around what its costs leave of the market's drift
     assert!(result.random.total_return[0] < result.random.total_return[2]);
 }
+
+#[test]
+fn a_feature_of_the_next_bar_is_worth_all_of_it_and_the_same_one_out_of_time_nothing() {
+    let mut draw = Streams::new(11).draw("returns", 0, 0);
+    let returns: Vec<f64> = (0..4000).map(|_| if draw.random::<bool>() { 0.01 } else { -0.01 }).collect();
+    let closes: Vec<f64> = returns
+        .iter()
+        .scan(100.0, |price, r| {
+            *price *= f64::exp(*r);
+            Some(*price)
+        })
+        .collect();
+    let score = |lag: usize| {
+        // at bar t: the return of bar t + 1 - lag
+        let feature =
+            (0..4000usize).map(|t| (t + 1).checked_sub(lag).and_then(|i| returns.get(i)).map_or(0.0, |r| *r as f32));
+        let names = vec!["planted".to_owned()];
+        let data = Dataset::with_features(vec![bars("A", 0, &closes)], names, vec![feature.collect()]).unwrap();
+        let part = Part::whole(&data);
+        let free = EnvironmentConfig { fee_bps: 0.0, half_spread_bps: 0.0, ..Config::default().environment };
+        let market = Market::new(&data, &part, &Scaler::fit(&data, &part), &free).unwrap();
+        validation_score(&market, &mut follow(2)).unwrap()
+    };
+    // a short position gains a little less from a fall than a long one from a rise
+    let oracle: f64 = returns[1..].iter().map(|r| if *r > 0.0 { *r } else { (2.0 - r.exp()).ln() }).sum();
+    assert!((score(0) - oracle).abs() < 1e-9);
+    let error = 0.01 * f64::sqrt(3999.0);
+    for lag in [1, 2, 5] {
+        assert!(score(lag).abs() < 2.0 * error, "lag {lag}: {} with a standard error of {error}", score(lag));
+    }
+}
