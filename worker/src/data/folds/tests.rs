@@ -87,7 +87,8 @@ proptest! {
         for (i, instrument) in data.instruments().iter().enumerate() {
             let mut next = folds[0].test.ranges[i].start;
             for fold in &folds {
-                let [train, validation, test] = [&fold.train, &fold.validation, &fold.test].map(|p| p.ranges[i].clone());
+                let parts = [&fold.train, &fold.validation, &fold.test];
+                let [train, validation, test] = parts.map(|p| p.ranges[i].clone());
                 prop_assert_eq!(train.start, 0);
                 prop_assert!(train.end + embargo <= validation.start || train.is_empty());
                 prop_assert!(validation.end + embargo <= test.start || validation.is_empty());

@@ -78,7 +78,8 @@ pub(super) fn read(mut whole: impl Read, collector: &mut Collector) -> Result<()
             }
             _ if claimed != record.len() || !OhlcvMsg::has_rtype(record[1].into()) => {
                 let reason = format!(
-                    "record {number} is no bar of {} bytes but of type {:#04x} and {claimed} bytes; the file is damaged",
+                    "record {number} is no bar of {} bytes but of type {:#04x} and {claimed} bytes; \
+                     the file is damaged",
                     record.len(),
                     record[1]
                 );

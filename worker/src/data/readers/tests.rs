@@ -104,6 +104,12 @@ fn several_files_of_an_instrument_are_joined_in_time() {
     let (joined, whole) = (load_path(folder.path()).unwrap(), load_path(whole.path()).unwrap());
     assert_eq!(joined.instruments(), whole.instruments());
 
+    let [one, two] = ["1.csv", "2.csv"].map(|name| folder.path().join(name));
+    let listed = format!("{}, {}", two.display(), one.display());
+    assert_eq!(load_path(Path::new(&listed)).unwrap().instruments(), whole.instruments());
+    let error = load_path(Path::new(&format!("{},none.csv", one.display()))).unwrap_err();
+    assert!(error.to_string().starts_with("none.csv: there is no such"), "{error}");
+
     std::fs::write(folder.path().join("3.csv"), later.as_bytes()).unwrap();
     let error = load_path(folder.path()).unwrap_err();
     assert_eq!(error.exit_code(), exit::DATA);
