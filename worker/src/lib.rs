@@ -9,6 +9,10 @@
 //! algorithm.
 
 pub mod collectives;
+#[cfg(feature = "trainers")]
+pub mod data;
 pub mod environments;
+#[cfg(feature = "trainers")]
+pub mod evaluate;
 pub mod seed;
 pub mod world;
