@@ -10,5 +10,8 @@
 
 pub mod collectives;
 pub mod environments;
+pub mod optimizer;
 pub mod seed;
+#[cfg(test)]
+mod vectors;
 pub mod world;
