@@ -10,7 +10,9 @@
 
 pub mod collectives;
 pub mod environments;
+pub mod networks;
 pub mod optimizer;
+pub mod replay;
 pub mod seed;
 #[cfg(test)]
 mod vectors;
