@@ -18,6 +18,8 @@ pub mod environments;
 #[cfg(feature = "trainers")]
 pub mod evaluate;
 #[cfg(feature = "trainers")]
+pub mod jobs;
+#[cfg(feature = "trainers")]
 pub mod metrics;
 pub mod networks;
 pub mod optimizer;
