@@ -1,0 +1,12 @@
+//! The optimiser: AdamW with visible state, and the clip before it.
+//!
+//! Both work on the flat, averaged gradient in layout order; only the last step, into the variables, goes
+//! entry by entry.
+
+mod adamw;
+mod clip;
+mod scalar;
+
+pub use adamw::{AdamW, AdamWSettings, Moments, OptimizerError};
+pub use clip::{clip_coefficient, global_norm};
+pub use scalar::Scalar;
