@@ -4,11 +4,13 @@
 //!
 //! 1. [`collectives`]: sum, gather and broadcast between processes;
 //! 2. [`world`]: which of them this process is, and its line to the launcher;
+//! 3. [`parallel`]: gradients and weights as flat buffers, summed or averaged over the world;
 //!
 //! The trainers stand on these (feature `trainers`): `data`, [`environments`], networks, and one file for each
 //! algorithm.
 
 pub mod collectives;
 pub mod environments;
+pub mod parallel;
 pub mod seed;
 pub mod world;

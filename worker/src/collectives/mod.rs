@@ -3,6 +3,14 @@
 //! Every rank must make the same calls in the same order with the same sizes. Where one does not, the call
 //! gives an error that names both sides; where one dies, the others get an error, not a hang.
 
+mod abort;
+pub mod shm;
+pub mod solo;
+
+pub use abort::AbortFlag;
+pub use shm::Shm;
+pub use solo::Solo;
+
 use foxlaunch_shared::ids::{Rank, WorldSize};
 use foxlaunch_shared::protocol::Transport;
 use thiserror::Error;
