@@ -11,6 +11,7 @@
 
 pub mod collectives;
 pub mod environments;
+pub mod kernels;
 pub mod parallel;
 pub mod seed;
 pub mod world;
