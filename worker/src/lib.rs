@@ -12,6 +12,9 @@
 pub mod collectives;
 pub mod environments;
 pub mod kernels;
+pub mod optimizer;
 pub mod parallel;
 pub mod seed;
+#[cfg(test)]
+mod vectors;
 pub mod world;
