@@ -10,7 +10,6 @@
 //! algorithm.
 
 #[cfg(feature = "trainers")]
-pub mod checkpoint;
 pub mod collectives;
 #[cfg(feature = "trainers")]
 pub mod data;
@@ -18,16 +17,12 @@ pub mod environments;
 #[cfg(feature = "trainers")]
 pub mod evaluate;
 pub mod kernels;
-#[cfg(feature = "trainers")]
-pub mod metrics;
 pub mod networks;
 pub mod optimizer;
 pub mod parallel;
 #[cfg(feature = "trainers")]
 pub mod replay;
 pub mod seed;
-#[cfg(feature = "trainers")]
-pub mod trainers;
 #[cfg(test)]
 mod vectors;
 pub mod world;
