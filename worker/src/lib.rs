@@ -10,7 +10,6 @@
 //! algorithm.
 
 #[cfg(feature = "trainers")]
-pub mod checkpoint;
 pub mod collectives;
 #[cfg(feature = "trainers")]
 pub mod data;
@@ -19,6 +18,7 @@ pub mod environments;
 pub mod evaluate;
 #[cfg(feature = "trainers")]
 pub mod jobs;
+pub mod kernels;
 #[cfg(feature = "trainers")]
 pub mod metrics;
 pub mod networks;
@@ -27,8 +27,6 @@ pub mod parallel;
 #[cfg(feature = "trainers")]
 pub mod replay;
 pub mod seed;
-#[cfg(feature = "trainers")]
-pub mod trainers;
 #[cfg(test)]
 mod vectors;
 pub mod world;
