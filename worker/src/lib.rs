@@ -4,11 +4,29 @@
 //!
 //! 1. [`collectives`]: sum, gather and broadcast between processes;
 //! 2. [`world`]: which of them this process is, and its line to the launcher;
+//! 3. [`parallel`]: gradients and weights as flat buffers, summed or averaged over the world;
 //!
 //! The trainers stand on these (feature `trainers`): `data`, [`environments`], networks, and one file for each
 //! algorithm.
 
+#[cfg(feature = "trainers")]
 pub mod collectives;
+#[cfg(feature = "trainers")]
+pub mod data;
 pub mod environments;
+#[cfg(feature = "trainers")]
+pub mod evaluate;
+#[cfg(feature = "trainers")]
+pub mod jobs;
+pub mod kernels;
+#[cfg(feature = "trainers")]
+pub mod metrics;
+pub mod networks;
+pub mod optimizer;
+pub mod parallel;
+#[cfg(feature = "trainers")]
+pub mod replay;
 pub mod seed;
+#[cfg(test)]
+mod vectors;
 pub mod world;

@@ -3,6 +3,18 @@
 //! Every rank must make the same calls in the same order with the same sizes. Where one does not, the call
 //! gives an error that names both sides; where one dies, the others get an error, not a hang.
 
+mod abort;
+#[cfg(feature = "nccl")]
+pub mod nccl;
+pub mod shm;
+pub mod solo;
+
+pub use abort::AbortFlag;
+#[cfg(feature = "nccl")]
+pub use nccl::Nccl;
+pub use shm::Shm;
+pub use solo::Solo;
+
 use foxlaunch_shared::ids::{Rank, WorldSize};
 use foxlaunch_shared::protocol::Transport;
 use thiserror::Error;
@@ -91,4 +103,8 @@ pub trait Collective: Send {
 
     /// How many calls were entered: what a hang is told by.
     fn calls(&self) -> u64;
+
+    /// Whether ranks compare their calls before they make them, where that is not free and so not always done (NCCL).
+    /// All ranks must choose the same.
+    fn check_calls(&mut self, _on: bool) {}
 }
