@@ -9,7 +9,7 @@ const LONGEST: usize = 500;
 const LAUNCHER: &[(&str, &[&str])] = &[
     ("cli", &["commands", "devices", "plan"]),
     ("commands", &["cli", "devices", "guardian", "plan", "process", "report", "screen", "supervisor", "tune"]),
-    ("devices", &[]),
+    ("devices", &["process"]),
     ("guardian", &["process"]),
     ("logs", &[]),
     ("plan", &["cli", "devices", "process"]),
