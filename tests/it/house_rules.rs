@@ -59,7 +59,7 @@ const WORKER: &[(&str, &[&str])] = &[
             "world",
         ],
     ),
-    ("jobs", &["checkpoint", "data", "environments", "evaluate", "networks", "seed", "trainers", "world"]),
+    ("jobs", &["checkpoint", "data", "environments", "evaluate", "networks", "replay", "seed", "trainers", "world"]),
 ];
 
 /// Packages that each package must not depend on, by how their names begin.
