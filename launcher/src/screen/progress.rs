@@ -203,7 +203,7 @@ fn part(display: &Display) -> Option<String> {
 }
 
 fn values(display: &Display) -> impl Iterator<Item = String> {
-    display.values.iter().map(|(name, value)| format!("{name} {}", value_text(name, *value)))
+    display.values.iter().map(|(name, value)| format!("{name} {}", value_text(*value)))
 }
 
 /// The time that is left at `rate` steps per second, if the total is known.
@@ -213,11 +213,8 @@ fn left(display: &Display, rate: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(steps as f64 / rate).ok()
 }
 
-/// A value with three digits; a return (a share) in percent.
-fn value_text(name: &str, value: f64) -> String {
-    if name.contains("return") {
-        return crate::report::verdict::signed_percent(value);
-    }
+/// A value with three digits, in its own unit: a return is a sum of rewards, which only its environment can read.
+fn value_text(value: f64) -> String {
     match value.abs() {
         size if !value.is_finite() || size == 0.0 => format!("{value}"),
         size if !(1e-3..1e5).contains(&size) => format!("{value:.2e}"),
@@ -286,9 +283,9 @@ mod tests {
     fn a_line_says_part_steps_rate_values_and_the_time_left() {
         assert_eq!(
             plain_line(&display(12_340, 288_000), Some(5_210.4)),
-            "fold 1/3  12 340/288 000 steps (4%)  5 210/s  loss 0.0213  return +3.12%  ETA 0:53"
+            "fold 1/3  12 340/288 000 steps (4%)  5 210/s  loss 0.0213  return 0.0312  ETA 0:53"
         );
-        assert_eq!(plain_line(&display(5, 0), None), "fold 1/3  5 steps  loss 0.0213  return +3.12%");
+        assert_eq!(plain_line(&display(5, 0), None), "fold 1/3  5 steps  loss 0.0213  return 0.0312");
         let done = plain_line(&display(10, 10), Some(2.0));
         assert!(done.contains("10/10 steps (100%)  2.0/s") && done.ends_with("ETA 0:00"), "{done}");
     }
@@ -296,7 +293,7 @@ mod tests {
     #[test]
     fn a_live_line_fits_80_columns_beside_its_bar() {
         let text = live_line(&display(212_340, 288_000), Some(45_210.4));
-        assert_eq!(text, "fold 1/3  212k/288k  45.2k/s  ETA 0:02  loss 0.0213  return +3.12%");
+        assert_eq!(text, "fold 1/3  212k/288k  45.2k/s  ETA 0:02  loss 0.0213  return 0.0312");
         assert!(text.len() + 11 <= 80);
         assert_eq!(
             ["0", "7", "2.50", "950", "1.00k", "12.3k", "1.00M"],
@@ -306,11 +303,11 @@ mod tests {
 
     #[test]
     fn odd_values_are_shown_as_they_are() {
-        assert_eq!(value_text("loss", f64::NAN), "NaN");
-        assert_eq!(value_text("loss", 0.0), "0");
-        assert_eq!(value_text("loss", 1.5e-7), "1.50e-7");
-        assert_eq!(value_text("loss", 123.456), "123");
-        assert_eq!(value_text("epsilon", 1.0), "1.00");
+        assert_eq!(value_text(f64::NAN), "NaN");
+        assert_eq!(value_text(0.0), "0");
+        assert_eq!(value_text(1.5e-7), "1.50e-7");
+        assert_eq!(value_text(123.456), "123");
+        assert_eq!(value_text(1.0), "1.00");
     }
 
     #[test]
