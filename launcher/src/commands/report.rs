@@ -23,7 +23,7 @@ pub fn report(args: &ReportArgs) -> Done {
         }
         let written =
             report::write(&RunDir::new(path)).map_err(|error| Refusal::new(exit::DATA, format!("{error:#}")))?;
-        println!("{}", screen::summary::summary(&written));
+        print!("{}", screen::summary::summary(&written));
     }
     Ok(exit::OK)
 }

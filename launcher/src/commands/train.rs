@@ -128,7 +128,7 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
     let code = launch(&plan, options, headline)?;
     if code == exit::OK && !options.dry_run {
         let report = report::write(&plan.run)?;
-        println!("{}", summary(&report));
+        print!("{}", summary(&report));
     }
     Ok(code)
 }

@@ -20,6 +20,8 @@ pub mod learner;
 pub mod run;
 pub mod schedule;
 pub mod session;
+#[cfg(test)]
+mod tests;
 
 pub use error::TrainError;
 pub use judge::MarketJudge;
