@@ -56,7 +56,8 @@ fn calls_that_do_not_fit_are_named_on_all_ranks() {
 #[test]
 fn other_lengths_kinds_and_roots_do_not_fit_either() {
     let reduce = |shm: &mut Shm, len: usize, op| shm.all_reduce(Buffer::F32(&mut vec![0.; len]), op);
-    let calls: [fn(&mut Shm) -> Result<(), CollectiveError>; 6] = [
+    type Call = fn(&mut Shm) -> Result<(), CollectiveError>;
+    let calls: [Call; 6] = [
         |shm| shm.barrier(),
         |shm| shm.broadcast(&mut [0; 400], Rank(0)),
         |shm| shm.broadcast(&mut [0; 400], Rank(1)),
