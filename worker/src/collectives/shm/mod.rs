@@ -9,7 +9,7 @@ mod arena;
 mod call;
 mod combine;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod wait;
 
 pub use arena::memory;

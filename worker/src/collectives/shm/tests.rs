@@ -10,7 +10,12 @@ use std::time::Instant;
 const LONG: Duration = Duration::from_secs(20);
 
 /// Runs `body` on every rank of a world of threads; the results by rank.
-fn world_of<R: Send>(ranks: u32, arena_bytes: u64, within: Duration, body: impl Fn(Shm) -> R + Sync) -> Vec<R> {
+pub(crate) fn world_of<R: Send>(
+    ranks: u32,
+    arena_bytes: u64,
+    within: Duration,
+    body: impl Fn(Shm) -> R + Sync,
+) -> Vec<R> {
     let (_memory, place) = memory(arena_bytes).unwrap();
     let abort = Arc::new(AbortFlag::new());
     std::thread::scope(|scope| {
