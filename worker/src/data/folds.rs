@@ -96,7 +96,8 @@ pub fn walk_forward(dataset: &Dataset, config: &FoldsConfig) -> Result<Vec<Fold>
     let tested = (total as f64 * config.test_fraction).round() as usize;
     if tested < 2 * config.count || total - tested < 4 {
         return Err(too_short(format!(
-            "{total} usable bars are too few for folds.count = {} with folds.test_fraction = {}; use more bars or fewer folds",
+            "{total} usable bars are too few for folds.count = {} with folds.test_fraction = {}; \
+             use more bars or fewer folds",
             config.count, config.test_fraction
         )));
     }
@@ -118,7 +119,8 @@ pub fn walk_forward(dataset: &Dataset, config: &FoldsConfig) -> Result<Vec<Fold>
         for (name, part) in [("train", &fold.train), ("validation", &fold.validation), ("test", &fold.test)] {
             if !part.can_be_traded() {
                 return Err(too_short(format!(
-                    "fold {index} of {}: its {name} part has {} bars after an embargo of {}, and no instrument has 2 in a row; use more bars, fewer folds or other shares",
+                    "fold {index} of {}: its {name} part has {} bars after an embargo of {}, \
+                     and no instrument has 2 in a row; use more bars, fewer folds or other shares",
                     config.count,
                     part.bars(),
                     config.embargo_bars

@@ -37,9 +37,9 @@ impl Scaler {
             }
         }
         let inverse = |(v, m): (&f64, &f64)| {
-            // below f32's own rounding of the mean there is nothing but rounding
+            // below f32's own rounding of the mean there is nothing but rounding; far below 1 the inverse overflows
             let deviation = v.sqrt();
-            if deviation <= m.abs() * 1e-7 || deviation == 0.0 { 0.0 } else { (1.0 / deviation) as f32 }
+            if deviation <= (m.abs() * 1e-7).max(1e-30) { 0.0 } else { (1.0 / deviation) as f32 }
         };
         let inverse_deviation = variance.iter().zip(&mean).map(inverse).collect();
         Scaler { mean: mean.into_iter().map(|m| m as f32).collect(), inverse_deviation }
@@ -58,7 +58,6 @@ impl Scaler {
     /// Writes the scaled `row` into `out`; both have [`Scaler::len`] values.
     pub fn scale(&self, row: &[f32], out: &mut [f32]) {
         for (((y, x), m), d) in out.iter_mut().zip(row).zip(&self.mean).zip(&self.inverse_deviation) {
-            // a subnormal deviation makes an infinite inverse; 0 times that is not a number, so clamp from both sides
             *y = ((x - m) * d).clamp(-CLIP, CLIP);
         }
     }
@@ -68,6 +67,10 @@ impl Scaler {
 mod tests {
     use super::*;
     use crate::data::Bars;
+
+    fn part(range: std::ops::Range<usize>) -> Part {
+        Part { ranges: vec![range] }
+    }
 
     fn dataset(columns: usize, values: Vec<f32>) -> Dataset {
         let n = values.len() / columns;
@@ -87,7 +90,7 @@ mod tests {
     #[test]
     fn it_is_fitted_on_its_part_only_and_constant_columns_scale_to_0() {
         let values = vec![1.0, 0.1, 3.0, 0.1, 1e6, 1e6, -1e6, 5.0];
-        let scaler = Scaler::fit(&dataset(2, values), &Part { ranges: vec![0..2] });
+        let scaler = Scaler::fit(&dataset(2, values), &part(0..2));
         let mut out = [0.0; 2];
         scaler.scale(&[3.0, 0.1], &mut out);
         assert_eq!(out, [1.0, 0.0]);
@@ -99,7 +102,7 @@ mod tests {
 
     #[test]
     fn tiny_spreads_stay_finite() {
-        let scaler = Scaler::fit(&dataset(1, vec![0.0, f32::from_bits(1), 0.0]), &Part { ranges: vec![0..3] });
+        let scaler = Scaler::fit(&dataset(1, vec![0.0, f32::from_bits(1), 0.0]), &part(0..3));
         let mut out = [f32::NAN];
         scaler.scale(&[1.0], &mut out);
         assert!(out[0].is_finite());

@@ -30,8 +30,8 @@ pub const RUIN: f64 = 1e-4;
 ///
 /// growth = (1 + old (next_open / close - 1)) (1 + new (next_close / next_open - 1) - cost_rate |new - old|)
 ///
-/// A flip from long to short so pays twice. A position kept is brought back to its share of equity at each fill;
-/// that small trade is not charged.
+/// A flip from long to short so pays twice. While a position is held it stays the same share of equity: prices move
+/// it away, and it is brought back at each close and each open. Those small trades are not charged.
 pub fn bar_growth(close: f64, next_open: f64, next_close: f64, old: f64, new: f64, cost_rate: f64) -> f64 {
     let before = 1.0 + old * (next_open / close - 1.0);
     let after = 1.0 + new * (next_close / next_open - 1.0) - cost_rate * (new - old).abs();

@@ -236,6 +236,20 @@ impl World {
         WorldBuilder { arena_bytes: 0, stops_when_told: false, collective_within: COLLECTIVE_WITHIN }
     }
 
+    /// A world over a collective that the caller brings, on the host and without a launcher: ranks that are threads
+    /// of one process.
+    pub fn with_collective(collective: Box<dyn Collective>) -> World {
+        let contract = Contract {
+            channel: None,
+            rank: collective.rank(),
+            world: collective.world_size(),
+            attempt: Attempt::FIRST,
+            device: contract::DeviceKind::Cpu,
+            run_dir: None,
+        };
+        World::new(contract, Device::Cpu, collective, None, Arc::new(AbortFlag::new()))
+    }
+
     fn new(
         contract: Contract,
         device: Device,

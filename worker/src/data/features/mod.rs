@@ -45,7 +45,7 @@ table! {
     "lower_shadow", "ln(min(o, c) / l)", 0, columns::lower_shadow;
     "volatility_10", "sqrt(mean of r^2 over 10 bars)", 10, |b| columns::volatility(b, 10);
     "volatility_20", "sqrt(mean of r^2 over 20 bars)", 20, |b| columns::volatility(b, 20);
-    "volume_surprise", "ln((1 + v(t)) / (1 + mean of v over the 20 bars before t))", 20, |b| columns::volume_surprise(b, 20);
+    "volume_surprise", "ln((1 + v(t)) / (1 + mean of v over 20 bars before))", 20, |b| columns::volume_surprise(b, 20);
     "distance_20", "ln(c(t) / mean of c over 20 bars)", 19, |b| columns::distance(b, 20);
     "gap", "ln(o(t) / c(t-1))", 1, columns::gap;
     "elapsed", "ln((s(t) - s(t-1)) / interval)", 1, columns::elapsed;

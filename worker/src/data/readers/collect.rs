@@ -75,8 +75,12 @@ impl Collector {
             let order = start_ns.cmp(&last);
             let expected = *growing.order.get_or_insert(order);
             if order == Ordering::Equal {
+                let advice = match place {
+                    Place::Record(_) => "keep one of the two, or one publisher's bars",
+                    _ => "keep one of the two",
+                };
                 let at = when::format(start_ns);
-                return Err(self.refused(place, format!("{symbol}: a second bar starts at {at}; keep one of the two")));
+                return Err(self.refused(place, format!("{symbol}: a second bar starts at {at}; {advice}")));
             }
             if order != expected {
                 let (at, last) = (when::format(start_ns), when::format(last));

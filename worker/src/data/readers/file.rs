@@ -48,15 +48,14 @@ pub(super) fn read(path: &Path, bytes: impl Read, wanted: &[String]) -> Result<C
     let whole = Cursor::new(&prefix).chain(stream);
     match &prefix[..] {
         [] => return Err(foreign("it is compressed, and empty inside")),
-        [b'D', b'B', b'N', ..] => dbn::read(&prefix, whole, &count, &mut collector)?,
+        [b'D', b'B', b'N', ..] => dbn::read(whole, &mut collector)?,
         text if text.contains(&0) => return Err(foreign("it is neither DBN nor text with columns")),
         _ => table::read(&prefix, whole, &count, path, &mut collector)?,
     }
     Ok(collector)
 }
 
-/// A decompressed stream that counts its bytes. The end of a file inside a compressed frame becomes an error of an own
-/// kind, since some readers take [`ErrorKind::UnexpectedEof`] for a proper end.
+/// A decompressed stream that counts its bytes.
 struct Stream<'a> {
     inner: Box<dyn Read + 'a>,
     count: Rc<Cell<u64>>,
@@ -64,20 +63,11 @@ struct Stream<'a> {
 
 impl Read for Stream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.inner.read(buffer) {
-            Ok(n) => {
-                self.count.set(self.count.get() + n as u64);
-                Ok(n)
-            }
-            Err(e) if e.kind() == ErrorKind::UnexpectedEof => Err(io::Error::new(ErrorKind::InvalidData, CUT)),
-            // a signal came in between; not every caller tries again
-            Err(e) if e.kind() == ErrorKind::Interrupted => self.read(buffer),
-            Err(e) => Err(e),
-        }
+        let n = self.inner.read(buffer)?;
+        self.count.set(self.count.get() + n as u64);
+        Ok(n)
     }
 }
-
-const CUT: &str = "the compressed data breaks off";
 
 /// What a failed read of a file means for a person.
 pub(super) fn unreadable(error: &io::Error) -> String {
@@ -91,7 +81,7 @@ pub(super) fn unreadable(error: &io::Error) -> String {
 /// What a failed read in the middle of a file means for a person.
 pub(super) fn broken(error: &io::Error) -> String {
     match error.kind() {
-        ErrorKind::InvalidData if error.to_string().contains(CUT) => {
+        ErrorKind::UnexpectedEof => {
             "the compressed data breaks off here; the file is truncated, fetch it again".to_owned()
         }
         _ => format!("the data is damaged from about here on, fetch the file again: {error}"),

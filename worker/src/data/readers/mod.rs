@@ -29,23 +29,33 @@ const ENDINGS: [&str; 5] = [".dbn", ".dbn.zst", ".csv", ".csv.gz", ".csv.zst"];
 
 /// Reads the bars that `config` names, and computes their features.
 ///
+/// `path` is a file, a folder, or several of them with commas between; empty for the sample in the binary.
 /// Instruments come in the order of their names. Bars of one instrument may be spread over files, in any order, if
 /// they do not overlap.
 pub fn load(config: &DataConfig) -> Result<Dataset, DataError> {
     let mut gathered = Gathered::new(&config.instruments);
     let source = if config.path.is_empty() {
-        gathered
-            .add(Path::new("embedded sample"), file::read(Path::new("embedded sample"), SAMPLE, &config.instruments)?);
+        let path = Path::new("embedded sample");
+        gathered.add(path, file::read(path, SAMPLE, &config.instruments)?);
         SAMPLE_NAME.to_owned()
     } else {
-        let path = Path::new(&config.path);
-        for path in files(path)? {
-            gathered.add(&path, file::open(&path, &config.instruments)?);
+        for path in paths(&config.path) {
+            for path in files(path)? {
+                gathered.add(&path, file::open(&path, &config.instruments)?);
+            }
         }
         config.path.clone()
     };
     let bars = gathered.join(&source, config.max_instruments)?;
     Dataset::new(source, bars)
+}
+
+/// The path, or the paths between commas where there is no file of the whole name.
+fn paths(text: &str) -> Vec<&Path> {
+    if Path::new(text).exists() {
+        return vec![Path::new(text)];
+    }
+    text.split(',').map(|path| Path::new(path.trim())).collect()
 }
 
 /// The file, or the bar files in the folder in the order of their names.
@@ -166,5 +176,7 @@ fn median_step(start_ns: &[i64]) -> i64 {
     *steps.select_nth_unstable(middle).1
 }
 
+#[cfg(test)]
+mod real_files;
 #[cfg(test)]
 mod tests;

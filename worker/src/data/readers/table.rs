@@ -6,7 +6,7 @@ use crate::data::{DataError, Place};
 use csv::ByteRecord;
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::io::{Cursor, Read};
+use std::io::Read;
 use std::path::Path;
 
 /// The header may stand below a banner, within this many lines.
@@ -52,12 +52,11 @@ struct Columns {
 /// instrument, it is called as the file at `path`.
 pub(super) fn read(
     prefix: &[u8],
-    whole: impl Read,
+    mut whole: impl Read,
     count: &Cell<u64>,
     path: &Path,
     collector: &mut Collector,
 ) -> Result<(), DataError> {
-    let mut whole = whole;
     let mut start = [0u8; BOM.len()];
     let bom = prefix.starts_with(BOM);
     if bom {
@@ -67,13 +66,13 @@ pub(super) fn read(
         .has_headers(false)
         .flexible(true)
         .delimiter(delimiter(if bom { &prefix[BOM.len()..] } else { prefix }))
-        .from_reader(Cursor::new([]).chain(whole));
-    let stem = path.file_name().and_then(|n| n.to_str()).unwrap_or("bars");
-    let stem = stem.split_once('.').map_or(stem, |(stem, _)| stem);
+        .from_reader(whole);
+    let stem = stem(path);
     let mut row = ByteRecord::new();
     let mut columns: Option<Columns> = None;
     let mut lacking: Option<(u64, String)> = None;
     let mut before_header = 0;
+    let mut number = 0;
     loop {
         let more = rows.read_byte_record(&mut row).map_err(|e| {
             let reason = match e.into_kind() {
@@ -85,7 +84,9 @@ pub(super) fn read(
         if !more {
             break;
         }
-        let line = row.position().map_or(0, csv::Position::line);
+        number += 1;
+        // lines are counted by \n; a file with nothing but \r between them has one
+        let line = row.position().map_or(0, csv::Position::line).max(number);
         let Some(columns) = &columns else {
             match find_columns(&row) {
                 Ok(found) => columns = Some(found),
@@ -102,7 +103,7 @@ pub(super) fn read(
             }
             continue;
         };
-        take(&row, columns, stem, Place::Line(line), collector)?;
+        take(&row, columns, &stem, Place::Line(line), collector)?;
     }
     if columns.is_none() {
         let (line, reason) = lacking.unwrap_or_else(|| {
@@ -111,6 +112,13 @@ pub(super) fn read(
         return Err(collector.refused(Place::Line(line), reason));
     }
     Ok(())
+}
+
+/// The file's name without its ending.
+fn stem(path: &Path) -> String {
+    let name = path.file_name().map_or(Cow::Borrowed("bars"), |n| n.to_string_lossy());
+    let ending = super::ENDINGS.iter().filter(|e| name.to_lowercase().ends_with(*e)).map(|e| e.len()).max();
+    name.get(..name.len() - ending.unwrap_or(0)).unwrap_or(&name).to_owned()
 }
 
 /// Takes the bar in `row`.
