@@ -53,17 +53,14 @@ fn norm(device: &Device, n: usize) -> Result<()> {
 
 /// Twenty steps of a model with variables of odd sizes, clipped and not.
 fn adamw(device: &Device) -> Result<()> {
-    let settings =
-        AdamWSettings { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.01 };
+    let settings = AdamWSettings { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.01 };
     let shapes = [(51, 256), (1, 256), (256, 3), (1, 3)];
     let len = shapes.iter().map(|(rows, columns)| rows * columns).sum();
     let make = |device: &Device| -> Result<Vec<Var>> {
         shapes
             .iter()
             .zip(10..)
-            .map(|((rows, columns), seed)| {
-                Ok(Var::from_vec(numbers(seed, rows * columns), (*rows, *columns), device)?)
-            })
+            .map(|((rows, columns), seed)| Ok(Var::from_vec(numbers(seed, rows * columns), (*rows, *columns), device)?))
             .collect()
     };
     let (host_vars, device_vars) = (make(&Device::Cpu)?, make(device)?);
@@ -73,7 +70,9 @@ fn adamw(device: &Device) -> Result<()> {
     for step in 0..20 {
         let mut gradient = numbers(100 + step, len);
         let max_norm = if step % 2 == 0 { 1.0 } else { 0.0 };
-        ours.step(&device_vars, &stream.clone_htod(&gradient)?, max_norm)?;
+        let on_device = stream.clone_htod(&gradient)?;
+        ours.measure(&on_device.as_view(), max_norm)?;
+        ours.step(&device_vars, &on_device)?;
         flat_clip(&mut gradient, max_norm);
         host.step(&host_vars, &gradient)?;
     }

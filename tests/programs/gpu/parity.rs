@@ -26,8 +26,7 @@ pub(crate) fn train(world: &mut World, file: &str, other: Option<&str>) -> Resul
     let layout = Layout::of(&vars);
     layout.agree(world.collective())?;
     let variables = fill(&layout, &vars)?;
-    let settings =
-        AdamWSettings { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.01 };
+    let settings = AdamWSettings { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.01 };
     let mut adam = DeviceAdamW::new(layout.total(), settings, &device)?;
     let mut gradients = FlatGradients::zeros(&layout, 1, DType::F32, &device)?;
     let mine = Shards::new(world.world_size().0 as usize, world.world_size(), world.rank())?.owned_rows(ROWS);
@@ -43,7 +42,8 @@ pub(crate) fn train(world: &mut World, file: &str, other: Option<&str>) -> Resul
         gradients.scale(1.0 / ROWS as f64)?;
         losses.push(gradients.extras()?[0] / ROWS as f64);
         let Values::CudaF32(values) = gradients.values() else { bail!("the gradients are not on the device") };
-        adam.step(&variables, values, 1.0)?;
+        adam.measure(&values.slice(..layout.total()), 1.0)?;
+        adam.step(&variables, values)?;
     }
     if !world.is_first() {
         return Ok(());

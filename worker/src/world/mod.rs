@@ -180,12 +180,17 @@ fn transport(world: WorldSize, device: &Device) -> Transport {
 }
 
 /// The id that rank 0 gives to all, under NCCL.
+#[cfg(feature = "nccl")]
 fn nccl_id(transport: Transport, rank: Rank) -> Result<Option<CommId>, CollectiveError> {
-    match transport {
-        #[cfg(feature = "nccl")]
-        Transport::Nccl if rank == Rank(0) => crate::collectives::nccl::make_id().map(Some),
-        _ => Ok(None),
+    if transport != Transport::Nccl || rank != Rank(0) {
+        return Ok(None);
     }
+    crate::collectives::nccl::make_id().map(Some)
+}
+
+#[cfg(not(feature = "nccl"))]
+fn nccl_id(_: Transport, _: Rank) -> Result<Option<CommId>, CollectiveError> {
+    Ok(None)
 }
 
 #[cfg(feature = "nccl")]
