@@ -6,6 +6,7 @@
 mod abort;
 #[cfg(feature = "nccl")]
 pub mod nccl;
+pub mod law;
 pub mod shm;
 pub mod solo;
 
