@@ -1,1 +1,4 @@
 //! x
+
+pub mod report;
+pub mod screen;

@@ -9,8 +9,27 @@
 //! The trainers stand on these (feature `trainers`): `data`, [`environments`], networks, and one file for each
 //! algorithm.
 
+#[cfg(feature = "trainers")]
+pub mod checkpoint;
 pub mod collectives;
+#[cfg(feature = "trainers")]
+pub mod data;
 pub mod environments;
+#[cfg(feature = "trainers")]
+pub mod evaluate;
+#[cfg(feature = "trainers")]
+pub mod jobs;
+pub mod kernels;
+#[cfg(feature = "trainers")]
+pub mod metrics;
+pub mod networks;
+pub mod optimizer;
 pub mod parallel;
+#[cfg(feature = "trainers")]
+pub mod replay;
 pub mod seed;
+#[cfg(feature = "trainers")]
+pub mod trainers;
+#[cfg(test)]
+mod vectors;
 pub mod world;

@@ -1,2 +1,7 @@
-//! x
-fn main() {}
+//! `foxlaunch-worker`: one process of a training.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    foxlaunch_worker::jobs::main()
+}

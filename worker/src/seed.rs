@@ -1,6 +1,7 @@
 //! Counter-based random streams: what is drawn depends on seed, purpose and two numbers, never on which rank
 //! draws or how much was drawn before. So 1 and 4 workers draw the same, and a resumed run needs no saved state.
 
+use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use sha2::{Digest, Sha256};
@@ -39,10 +40,31 @@ impl Streams {
     }
 }
 
+/// A number from 0 to below 1 with 53 random bits. One word of `draw`.
+pub fn uniform(draw: &mut Draw) -> f64 {
+    (draw.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
+/// A whole number from 0 to below `n`, all equally likely (Lemire 2019).
+///
+/// # Panics
+///
+/// If `n` is 0: there is nothing to choose from.
+pub fn below(draw: &mut Draw, n: usize) -> usize {
+    assert!(n > 0, "a choice among nothing");
+    let n = n as u64;
+    let reject_under = n.wrapping_neg() % n;
+    loop {
+        let product = u128::from(draw.next_u64()) * u128::from(n);
+        if product as u64 >= reject_under {
+            return (product >> 64) as usize;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rand::Rng;
 
     #[test]
     fn a_draw_depends_on_its_name_alone() {
@@ -55,5 +77,17 @@ mod tests {
             Streams::new(1).part(0).draw("x", 0, 0).next_u64(),
             Streams::new(1).part(1).draw("x", 0, 0).next_u64()
         );
+    }
+
+    #[test]
+    fn choices_are_even_and_in_range() {
+        let mut draw = Streams::new(3).draw("choice", 0, 0);
+        let mut counts = [0u32; 7];
+        (0..70_000).for_each(|_| counts[below(&mut draw, 7)] += 1);
+        // 10,000 each, with a standard deviation of 93
+        assert!(counts.iter().all(|c| c.abs_diff(10_000) < 500), "{counts:?}");
+        let mean = (0..10_000).map(|_| uniform(&mut draw)).inspect(|x| assert!((0.0..1.0).contains(x))).sum::<f64>();
+        assert!((mean / 10_000.0 - 0.5).abs() < 0.02);
+        assert_eq!(below(&mut draw, 1), 0);
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataConfig {
-    /// A file or folder; empty for the embedded sample.
+    /// A file or folder, or several with commas between; empty for the embedded sample.
     pub path: String,
     /// Which instruments to use; empty for all.
     pub instruments: Vec<String>,

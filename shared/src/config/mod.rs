@@ -134,7 +134,7 @@ impl Config {
         if self.dqn.buffer_size < self.dqn.batch_size {
             return refuse("dqn.buffer_size", self.dqn.buffer_size, "must hold at least one batch (dqn.batch_size)");
         }
-        if self.dqn.train_every % self.environment.streams != 0 {
+        if !self.dqn.train_every.is_multiple_of(self.environment.streams) {
             return refuse(
                 "dqn.train_every",
                 self.dqn.train_every,

@@ -4,11 +4,15 @@
 //! gives an error that names both sides; where one dies, the others get an error, not a hang.
 
 mod abort;
+#[cfg(feature = "nccl")]
+pub mod nccl;
 pub mod law;
 pub mod shm;
 pub mod solo;
 
 pub use abort::AbortFlag;
+#[cfg(feature = "nccl")]
+pub use nccl::Nccl;
 pub use shm::Shm;
 pub use solo::Solo;
 
@@ -100,4 +104,8 @@ pub trait Collective: Send {
 
     /// How many calls were entered: what a hang is told by.
     fn calls(&self) -> u64;
+
+    /// Whether ranks compare their calls before they make them, where that is not free and so not always done (NCCL).
+    /// All ranks must choose the same.
+    fn check_calls(&mut self, _on: bool) {}
 }

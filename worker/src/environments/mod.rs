@@ -4,6 +4,9 @@
 //! constants) and is shared, while a state is plain data. So a replay memory keeps states, ranks send each other
 //! states, a checkpoint holds states, and an observation is made from a state when it is needed.
 
+#[cfg(feature = "trainers")]
+pub mod market;
+
 use crate::seed::Draw;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;

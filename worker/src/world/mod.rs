@@ -21,7 +21,7 @@ use candle_core::Device;
 use channel::Line;
 use contract::Contract;
 use foxlaunch_shared::ids::{Attempt, Rank, WorldSize};
-use foxlaunch_shared::protocol::{Display, Fault, FromWorker, Hello, Phase, Transport};
+use foxlaunch_shared::protocol::{CommId, Display, Fault, FromWorker, Hello, Phase, Transport};
 use foxlaunch_shared::run_dir::RunDir;
 use std::path::Path;
 use std::sync::Arc;
@@ -148,7 +148,7 @@ impl WorldBuilder {
             world_size: contract.world,
             transport,
             arena_bytes,
-            comm_id: None,
+            comm_id: nccl_id(transport, contract.rank)?,
             stops_when_told: self.stops_when_told,
         }));
         let welcome = line.await_welcome(WELCOME_WITHIN)?;
@@ -161,10 +161,7 @@ impl WorldBuilder {
                 let (rank, world) = (contract.rank, contract.world);
                 Box::new(Shm::form(&place, rank, world, self.collective_within, Arc::clone(&abort))?)
             }
-            Transport::Nccl => {
-                let _ = welcome.comm_id;
-                return Err(CollectiveError::Unsupported("this worker was built without NCCL".into()).into());
-            }
+            Transport::Nccl => form_nccl(&device, &contract, welcome.comm_id, self.collective_within, &abort)?,
         };
         line.say(FromWorker::Ready);
         Ok(World::new(contract, device, collective, Some(line), abort))
@@ -180,6 +177,46 @@ fn transport(world: WorldSize, device: &Device) -> Transport {
     } else {
         Transport::Shm
     }
+}
+
+/// The id that rank 0 gives to all, under NCCL.
+#[cfg(feature = "nccl")]
+fn nccl_id(transport: Transport, rank: Rank) -> Result<Option<CommId>, CollectiveError> {
+    if transport != Transport::Nccl || rank != Rank(0) {
+        return Ok(None);
+    }
+    crate::collectives::nccl::make_id().map(Some)
+}
+
+#[cfg(not(feature = "nccl"))]
+fn nccl_id(_: Transport, _: Rank) -> Result<Option<CommId>, CollectiveError> {
+    Ok(None)
+}
+
+#[cfg(feature = "nccl")]
+fn form_nccl(
+    device: &Device,
+    contract: &Contract,
+    id: Option<CommId>,
+    within: Duration,
+    abort: &Arc<AbortFlag>,
+) -> Result<Box<dyn Collective>, WorldError> {
+    let id = id.ok_or_else(|| WorldError::Unwelcome("an NCCL id was expected, but none given".into()))?;
+    let (rank, world) = (contract.rank, contract.world);
+    let mut nccl = crate::collectives::Nccl::form(device, rank, world, &id, WELCOME_WITHIN, Arc::clone(abort))?;
+    nccl.set_call_limit(within);
+    Ok(Box::new(nccl))
+}
+
+#[cfg(not(feature = "nccl"))]
+fn form_nccl(
+    _: &Device,
+    _: &Contract,
+    _: Option<CommId>,
+    _: Duration,
+    _: &Arc<AbortFlag>,
+) -> Result<Box<dyn Collective>, WorldError> {
+    Err(CollectiveError::Unsupported("this worker was built without NCCL".into()).into())
 }
 
 /// This process's place among those that train together.
@@ -202,6 +239,20 @@ impl World {
     /// The choices to make before joining.
     pub fn builder() -> WorldBuilder {
         WorldBuilder { arena_bytes: 0, stops_when_told: false, collective_within: COLLECTIVE_WITHIN }
+    }
+
+    /// A world over a collective that the caller brings, on the host and without a launcher: ranks that are threads
+    /// of one process.
+    pub fn with_collective(collective: Box<dyn Collective>) -> World {
+        let contract = Contract {
+            channel: None,
+            rank: collective.rank(),
+            world: collective.world_size(),
+            attempt: Attempt::FIRST,
+            device: contract::DeviceKind::Cpu,
+            run_dir: None,
+        };
+        World::new(contract, Device::Cpu, collective, None, Arc::new(AbortFlag::new()))
     }
 
     fn new(

@@ -1,0 +1,185 @@
+//! Bars: read from files, turned into features, split into folds, scaled.
+//!
+//! A bar's `start_ns` is the *start* of its interval, as in Databento's files; it is known at its end. Intervals
+//! without trades have no bar. Whatever is computed for bar `t` uses bars up to `t` only.
+
+mod error;
+pub mod features;
+mod folds;
+mod readers;
+mod scaler;
+
+pub use error::{DataError, Place};
+pub use folds::{Fold, Part, Purged, purged, walk_forward};
+pub use readers::{SAMPLE_NAME, load};
+pub use scaler::Scaler;
+
+use foxlaunch_shared::answers::InstrumentSummary;
+use std::sync::Arc;
+
+/// Nanoseconds in a year of 365.25 days.
+const YEAR_NS: f64 = 365.25 * 86_400e9;
+
+/// The bars of one instrument, column by column, in strictly rising time.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Bars {
+    /// The instrument's name.
+    pub symbol: String,
+    /// Length of a bar in nanoseconds; 0 where it is unknown because there is one bar only.
+    pub interval_ns: i64,
+    /// Start of each bar in nanoseconds since 1970 (UTC).
+    pub start_ns: Vec<i64>,
+    /// First price.
+    pub open: Vec<f64>,
+    /// Highest price.
+    pub high: Vec<f64>,
+    /// Lowest price.
+    pub low: Vec<f64>,
+    /// Last price.
+    pub close: Vec<f64>,
+    /// Traded units; 0 in every bar where the source has none.
+    pub volume: Vec<f64>,
+}
+
+impl Bars {
+    /// How many bars.
+    pub fn len(&self) -> usize {
+        self.start_ns.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.start_ns.is_empty()
+    }
+
+    /// Says what is wrong with the columns, if anything is: unequal lengths, falling time, impossible prices.
+    fn fault(&self) -> Option<String> {
+        let n = self.len();
+        let columns = [&self.open, &self.high, &self.low, &self.close, &self.volume];
+        if columns.iter().any(|c| c.len() != n) {
+            return Some(format!("{}: the columns differ in length", self.symbol));
+        }
+        if let Some(t) = (1..n).find(|&t| self.start_ns[t] <= self.start_ns[t - 1]) {
+            return Some(format!("{}: bar {t} does not start after bar {}", self.symbol, t - 1));
+        }
+        let fault = |t| readers::bar_fault([self.open[t], self.high[t], self.low[t], self.close[t]], self.volume[t]);
+        (0..n).find_map(|t| fault(t).map(|reason| format!("{}: bar {t}: {reason}", self.symbol)))
+    }
+}
+
+/// One instrument: its bars and what the agent sees of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instrument {
+    /// The bars.
+    pub bars: Bars,
+    /// Features, row-major `[bars][features]`; rows before the first usable bar are zeros.
+    pub features: Vec<f32>,
+    /// The first bar whose features have their whole past; the number of bars where there is none.
+    pub first_usable: usize,
+}
+
+/// Instruments with their features. A clone shares them.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    /// Where the bars come from, as a person would say it.
+    pub source: String,
+    instruments: Arc<[Instrument]>,
+    feature_names: Arc<[String]>,
+    feature_digest: String,
+}
+
+impl Dataset {
+    /// Bars with the features of [`features`].
+    pub fn new(source: impl Into<String>, bars: Vec<Bars>) -> Result<Dataset, DataError> {
+        let names = features::TABLE.iter().map(|f| f.name.to_owned()).collect();
+        let matrices = bars.iter().map(features::compute).collect();
+        Dataset::assemble(source.into(), bars, names, matrices, features::WARM_UP, features::digest())
+    }
+
+    /// Bars with features computed elsewhere: for each instrument a row-major matrix `[bars][names]`. Every bar is
+    /// usable.
+    pub fn with_features(bars: Vec<Bars>, names: Vec<String>, matrices: Vec<Vec<f32>>) -> Result<Dataset, DataError> {
+        let digest = features::digest_of(names.iter().map(String::as_str));
+        Dataset::assemble("given bars".to_owned(), bars, names, matrices, 0, digest)
+    }
+
+    fn assemble(
+        source: String,
+        bars: Vec<Bars>,
+        names: Vec<String>,
+        matrices: Vec<Vec<f32>>,
+        warm_up: usize,
+        feature_digest: String,
+    ) -> Result<Dataset, DataError> {
+        let mismatch = |reason: String| DataError::Mismatch { origin: source.clone(), reason };
+        if bars.len() != matrices.len() {
+            return Err(mismatch(format!("{} instruments but {} feature matrices", bars.len(), matrices.len())));
+        }
+        if bars.len() > usize::from(u16::MAX) {
+            return Err(mismatch(format!("{} instruments; at most {} can be numbered", bars.len(), u16::MAX)));
+        }
+        let mut instruments = Vec::with_capacity(bars.len());
+        for (bars, features) in bars.into_iter().zip(matrices) {
+            if let Some(fault) = bars.fault() {
+                return Err(mismatch(fault));
+            }
+            if features.len() != bars.len() * names.len() {
+                let (symbol, got) = (&bars.symbol, features.len());
+                let shape = format!("{} bars x {} features", bars.len(), names.len());
+                return Err(mismatch(format!("{symbol}: {got} feature values do not make {shape}")));
+            }
+            if let Some(at) = features.iter().position(|x| !x.is_finite()) {
+                let (bar, name) = (at / names.len(), &names[at % names.len()]);
+                return Err(mismatch(format!("{}: bar {bar}: {name} is {}", bars.symbol, features[at])));
+            }
+            let first_usable = warm_up.min(bars.len());
+            instruments.push(Instrument { bars, features, first_usable });
+        }
+        Ok(Dataset { source, instruments: instruments.into(), feature_names: names.into(), feature_digest })
+    }
+
+    /// The instruments, in the order in which every other list has them.
+    pub fn instruments(&self) -> &[Instrument] {
+        &self.instruments
+    }
+
+    /// The name of each feature column.
+    pub fn feature_names(&self) -> &[String] {
+        &self.feature_names
+    }
+
+    /// A digest of what the features are, as hex: a model is valid for data with the same one only.
+    pub fn feature_digest(&self) -> &str {
+        &self.feature_digest
+    }
+
+    /// The shortest bar length of any instrument in nanoseconds; 0 where none is known.
+    pub fn interval_ns(&self) -> i64 {
+        self.instruments.iter().map(|i| i.bars.interval_ns).filter(|&ns| ns > 0).min().unwrap_or(0)
+    }
+
+    /// Bars in a year by the data's own calendar: distinct start times over all instruments, counted over their
+    /// span. Daily US stocks give about 252, bars around the clock give all. 1 where there are fewer than two.
+    ///
+    /// Bars of a single session count as if the market never closed: a calendar shows only in a longer span.
+    pub fn periods_per_year(&self) -> f64 {
+        let mut times: Vec<i64> = self.instruments.iter().flat_map(|i| i.bars.start_ns.iter().copied()).collect();
+        times.sort_unstable();
+        times.dedup();
+        match times[..] {
+            [first, .., last] => (times.len() - 1) as f64 / ((last - first) as f64 / YEAR_NS),
+            _ => 1.0,
+        }
+    }
+
+    /// What there is, for a plan.
+    pub fn summary(&self) -> Vec<InstrumentSummary> {
+        let summary = |i: &Instrument| InstrumentSummary {
+            symbol: i.bars.symbol.clone(),
+            bars: i.bars.len() - i.first_usable,
+            first_ns: i.bars.start_ns.first().copied().unwrap_or(0),
+            last_ns: i.bars.start_ns.last().copied().unwrap_or(0),
+        };
+        self.instruments.iter().map(summary).collect()
+    }
+}

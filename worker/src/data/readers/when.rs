@@ -1,0 +1,223 @@
+//! Moments as text and as nanoseconds since 1970, UTC. A moment without a zone is taken as UTC.
+
+const SECOND: i64 = 1_000_000_000;
+const DAY: i64 = 86_400 * SECOND;
+
+/// Reads a date (2024-03-01, 2024/03/01, 20240301, 01.03.2024, and US 3/1/2024), with or without a time of day
+/// (14:30, 14:30:00.123, 143000) and a zone (Z, UTC, +01:00), or seconds, milli-, micro- or nanoseconds since 1970,
+/// told apart by their size.
+pub(super) fn parse(text: &str) -> Result<i64, String> {
+    let text = text.trim();
+    let unreadable = || {
+        format!("{text:?} is no moment that is read; write 2024-03-01, 2024-03-01 14:30:00 or nanoseconds since 1970")
+    };
+    if let Some(ns) = stamp(text) {
+        return ns.ok_or_else(unreadable);
+    }
+    let (date, rest) = match text.find([' ', 'T', 't']) {
+        Some(at) => (&text[..at], text[at + 1..].trim_start()),
+        None => (text, ""),
+    };
+    let days = date_days(date).ok_or_else(unreadable)?;
+    let ns = if rest.is_empty() { Some(0) } else { clock_ns(rest) };
+    let ns = ns.ok_or_else(unreadable)?;
+    days.checked_mul(DAY).and_then(|d| d.checked_add(ns)).ok_or_else(unreadable)
+}
+
+/// Text without any mark of a date: a number since 1970, or digits run together. `None` for other text.
+fn stamp(text: &str) -> Option<Option<i64>> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || whole.is_empty() {
+        return None;
+    }
+    let century = whole.starts_with("19") || whole.starts_with("20");
+    if century && fraction.is_empty() && whole.len() == 8 {
+        return Some(date_days(whole).and_then(|d| d.checked_mul(DAY)));
+    }
+    if century && fraction.is_empty() && whole.len() == 14 {
+        let (days, ns) = (date_days(&whole[..8]), clock_ns(&whole[8..]));
+        return Some(days.zip(ns).and_then(|(d, ns)| d.checked_mul(DAY)?.checked_add(ns)));
+    }
+    let Ok(number) = whole.parse::<i64>() else { return Some(None) };
+    // each unit covers 1973 to 5138 or more
+    let unit = match whole.trim_start_matches('0').len() {
+        0..=11 => SECOND,
+        12..=14 => 1_000_000,
+        15..=17 => 1_000,
+        _ => 1,
+    };
+    let part = format!("{fraction:0<9.9}").parse::<i64>().unwrap_or(0) / (SECOND / unit);
+    Some(number.checked_mul(unit).and_then(|ns| ns.checked_add(part)))
+}
+
+/// Days since 1970 of a date.
+fn date_days(text: &str) -> Option<i64> {
+    let number =
+        |s: &str| (!s.is_empty() && s.len() <= 4 && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse().ok());
+    if text.len() == 8 && text.bytes().all(|b| b.is_ascii_digit()) {
+        return civil(number(&text[..4])??, number(&text[4..6])??, number(&text[6..])??);
+    }
+    let separator = text.chars().find(|c| !c.is_ascii_digit()).filter(|c| ['-', '/', '.'].contains(c))?;
+    let mut parts = text.split(separator);
+    let (a, b, c) = (parts.next()?, parts.next()?, parts.next()?);
+    let (x, y, z) = (number(a)??, number(b)??, number(c)??);
+    match (a.len(), c.len(), separator, parts.next()) {
+        (4, 1 | 2, _, None) => civil(x, y, z),
+        (1 | 2, 4, '.', None) => civil(z, y, x),
+        // as in the US; where the day comes first, the first day after the 12th is refused
+        (1 | 2, 4, '/', None) => civil(z, x, y),
+        _ => None,
+    }
+}
+
+/// Nanoseconds since midnight UTC of a time of day, perhaps with a zone: beyond a day where the zone moves it there.
+fn clock_ns(text: &str) -> Option<i64> {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')).unwrap_or(text.len());
+    let (clock, zone) = (&text[..end], text[end..].trim());
+    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
+    let two = |s: &str| (s.len() == 2 || s.len() == 1).then(|| s.parse::<i64>().ok())?;
+    let (hour, minute, second) = if clock.contains(':') {
+        let mut parts = clock.split(':');
+        let hms = (two(parts.next()?)?, two(parts.next()?)?, parts.next().map_or(Some(0), two)?);
+        parts.next().is_none().then_some(hms)?
+    } else if clock.len() == 6 || clock.len() == 4 {
+        let second = if clock.len() == 6 { two(&clock[4..])? } else { 0 };
+        (two(&clock[..2])?, two(&clock[2..4])?, second)
+    } else {
+        return None;
+    };
+    if hour > 23 || minute > 59 || second > 59 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let part: i64 = format!("{fraction:0<9.9}").parse().ok()?;
+    Some((hour * 3600 + minute * 60 + second - zone_seconds(zone)?) * SECOND + part)
+}
+
+/// Seconds that a zone is ahead of UTC.
+fn zone_seconds(zone: &str) -> Option<i64> {
+    let (sign, digits) = match zone {
+        "" | "Z" | "z" | "UTC" | "GMT" => return Some(0),
+        _ => (if zone.starts_with('-') { -1 } else { 1 }, zone.strip_prefix(['+', '-'])?),
+    };
+    let digits: String = digits.chars().filter(|c| *c != ':').collect();
+    if !digits.bytes().all(|b| b.is_ascii_digit()) || !(digits.len() == 2 || digits.len() == 4) {
+        return None;
+    }
+    let (hours, minutes): (i64, i64) = (digits[..2].parse().ok()?, digits[2..].parse().unwrap_or(0));
+    (hours <= 15 && minutes <= 59).then_some(sign * (hours * 3600 + minutes * 60))
+}
+
+/// Days since 1970 of a date in the Gregorian calendar, if there is such a date
+/// (H. Hinnant, "chrono-compatible low-level date algorithms", days_from_civil).
+fn civil(year: i64, month: i64, day: i64) -> Option<i64> {
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let last = match month {
+        2 => 28 + i64::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    if !(1..=last).contains(&day) {
+        return None;
+    }
+    let y = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (y.div_euclid(400), y.rem_euclid(400));
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    Some(era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468)
+}
+
+/// `ns` since 1970 as a date and time of day.
+pub(super) fn format(ns: i64) -> String {
+    let (days, ns) = (ns.div_euclid(DAY), ns.rem_euclid(DAY));
+    // the inverse of `civil`, from the same source
+    let z = days + 719_468;
+    let (era, doe) = (z.div_euclid(146_097), z.rem_euclid(146_097));
+    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
+    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    let mp = (5 * doy + 2) / 153;
+    let (day, month) = (doy - (153 * mp + 2) / 5 + 1, if mp < 10 { mp + 3 } else { mp - 9 });
+    let year = yoe + era * 400 + i64::from(month <= 2);
+    let (seconds, fraction) = (ns / SECOND, ns % SECOND);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
+    if fraction != 0 {
+        text += format!(".{fraction:09}").trim_end_matches('0');
+    }
+    text + "Z"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn moments_are_read_as_written() {
+        let expected = 1_709_562_600 * SECOND;
+        for text in [
+            "2024-03-04 14:30:00",
+            "2024-03-04T14:30:00Z",
+            "2024-03-04 14:30:00+00:00",
+            "2024-03-04T15:30:00.000+01:00",
+            "2024-03-04 09:30 -0500",
+            "2024.03.04 14:30",
+            "20240304 143000",
+            "20240304143000",
+            "04.03.2024 14:30:00.000",
+            "3/4/2024 14:30",
+            "1709562600",
+            "1709562600.0",
+            "1709562600000",
+            "1709562600000000",
+            "1709562600000000000",
+        ] {
+            assert_eq!(parse(text), Ok(expected), "{text}");
+        }
+        assert_eq!(parse("2024-02-29"), Ok(19_782 * DAY));
+        assert_eq!(parse("20240229"), Ok(19_782 * DAY));
+        assert_eq!(parse("1969-12-31 23:59:59.5"), Ok(-SECOND / 2));
+        assert_eq!(parse("1709562600.123456789"), Ok(expected + 123_456_789));
+        assert_eq!(parse("1709562600000.5"), Ok(expected + 500_000));
+    }
+
+    #[test]
+    fn what_would_be_a_guess_is_refused() {
+        for text in [
+            "",
+            "-",
+            "NaN",
+            "2023-02-29",
+            "2024-13-01",
+            "13/1/2024",
+            "03-04-2024",
+            "3-Jan-22",
+            "2024-03-04 25:00",
+            "2024-03-04 1:30 PM",
+            "2024-03-04 14:30:00 EST",
+            "99999999999999999999",
+            "2024-03",
+            "9999-01-01",
+        ] {
+            assert!(parse(text).is_err(), "{text} gave {:?}", parse(text));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_formatted_reads_back(ns in any::<i64>()) {
+            let ns = ns / 2;
+            prop_assert_eq!(parse(&format(ns)), Ok(ns));
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in ".{0,40}") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn nothing_like_a_date_makes_it_panic(text in "[0-9:./T +Z-]{0,40}") {
+            let _ = parse(&text);
+        }
+    }
+}

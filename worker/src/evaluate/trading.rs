@@ -1,0 +1,275 @@
+//! Walks a policy through a part of a fold.
+//!
+//! The first decision falls at the part's first bar, the last one before its last bar, where what is held is closed
+//! at a cost: no return reaches out of the part. Each instrument holds an equal share of equity, brought back to it
+//! after every bar; that trade between instruments is not charged. An instrument without a bar at some moment stands
+//! still there. One that is ruined stays flat.
+
+use super::chance::Chance;
+use super::returns::{max_drawdown, sharpe, total_return};
+use crate::data::Fold;
+use crate::environments::Environment;
+use crate::environments::market::{Market, MarketState, RUIN};
+use crate::seed::Streams;
+use anyhow::{Context, ensure};
+use foxlaunch_shared::evaluation::{FoldResult, RandomBand, Track};
+use rand::RngExt;
+
+/// Rows of every batch that a policy is asked about: always as many, so that no shape and no rounding varies.
+pub const BATCH_ROWS: usize = 512;
+
+/// Random policies in the band that a policy is compared with.
+pub const RANDOM_RUNS: usize = 100;
+
+/// Chooses actions: from row-major observations and their number to one action for each row.
+pub type Policy<'a> = dyn FnMut(&[f32], usize) -> anyhow::Result<Vec<usize>> + 'a;
+
+/// What a policy does at each bar of a part in each position: all it can ever be asked, since an observation depends
+/// on nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionTable {
+    positions: usize,
+    /// For each instrument `[bars - 1][positions]`.
+    actions: Vec<Vec<u8>>,
+}
+
+impl ActionTable {
+    /// Asks `policy` in batches of [`BATCH_ROWS`]; the last one is filled up with zeros, and what the policy says to
+    /// those is dropped.
+    pub fn compute(market: &Market, policy: &mut Policy<'_>) -> anyhow::Result<ActionTable> {
+        let (width, positions) = (market.observation_len(), market.actions());
+        let mut table = ActionTable { positions, actions: Vec::with_capacity(market.part().ranges.len()) };
+        let mut batch = vec![0.0f32; BATCH_ROWS * width];
+        let mut answers: Vec<u8> = Vec::new();
+        let mut rows = 0;
+        let mut ask = |batch: &mut Vec<f32>, rows: &mut usize| -> anyhow::Result<()> {
+            batch[*rows * width..].fill(0.0);
+            let actions = policy(batch, BATCH_ROWS)?;
+            ensure!(actions.len() == BATCH_ROWS, "a policy gave {} actions for {BATCH_ROWS} rows", actions.len());
+            for action in &actions[..*rows] {
+                ensure!(*action < positions, "a policy chose action {action} of {positions}");
+                answers.push(*action as u8);
+            }
+            *rows = 0;
+            Ok(())
+        };
+        for (instrument, range) in market.part().ranges.iter().enumerate() {
+            for bar in range.start..range.end.saturating_sub(1).max(range.start) {
+                for position in 0..positions {
+                    let state = MarketState {
+                        instrument: instrument as u16,
+                        bar: bar as u32,
+                        position: position as u8,
+                        left: 1,
+                    };
+                    market.observe(&state, &mut batch[rows * width..(rows + 1) * width]);
+                    rows += 1;
+                    if rows == BATCH_ROWS {
+                        ask(&mut batch, &mut rows)?;
+                    }
+                }
+            }
+        }
+        if rows > 0 {
+            ask(&mut batch, &mut rows)?;
+        }
+        let mut answers = answers.as_slice();
+        for range in &market.part().ranges {
+            let (own, rest) = answers.split_at(range.len().saturating_sub(1) * positions);
+            table.actions.push(own.to_vec());
+            answers = rest;
+        }
+        Ok(table)
+    }
+
+    /// The action at the `offset`-th bar of `instrument` in the part, when `position` is held.
+    pub fn action(&self, instrument: usize, offset: usize, position: u8) -> u8 {
+        self.actions[instrument][offset * self.positions + usize::from(position)]
+    }
+}
+
+/// One instrument's way through a part, bar by bar.
+struct Walk {
+    net: Vec<f64>,
+    traded: f64,
+    held: usize,
+    trades: usize,
+}
+
+/// Walks `instrument`, whose position after its `offset`-th bar `choose` gives as a share of equity.
+fn walk(market: &Market, instrument: usize, mut choose: impl FnMut(usize) -> f64) -> Walk {
+    let range = market.part().ranges[instrument].clone();
+    let mut walk = Walk { net: Vec::with_capacity(range.len()), traded: 0.0, held: 0, trades: 0 };
+    let (mut position, mut ruined) = (0.0f64, false);
+    if !range.is_empty() {
+        walk.net.push(0.0);
+    }
+    for bar in range.start..range.end.saturating_sub(1).max(range.start) {
+        if ruined {
+            walk.net.push(0.0);
+            continue;
+        }
+        let new = choose(bar - range.start);
+        let growth = market.growth(instrument, bar, position, new);
+        walk.net.push(growth - 1.0);
+        walk.traded += (new - position).abs();
+        walk.trades += usize::from(new != position);
+        walk.held += usize::from(new != 0.0);
+        position = new;
+        if growth <= RUIN {
+            (position, ruined) = (0.0, true);
+        }
+    }
+    if let (true, Some(last)) = (position != 0.0, walk.net.last_mut()) {
+        let growth = (1.0 + *last) * (1.0 - market.cost_rate() * position.abs());
+        *last = growth.max(RUIN) - 1.0;
+        walk.traded += position.abs();
+        walk.trades += 1;
+    }
+    walk
+}
+
+/// When the bars of a part start, over all instruments, and which of those moments each instrument's bars are.
+struct Calendar {
+    times: Vec<i64>,
+    slots: Vec<Vec<usize>>,
+    traded: Vec<usize>,
+}
+
+impl Calendar {
+    fn new(market: &Market) -> Calendar {
+        let parts = || market.dataset().instruments().iter().zip(&market.part().ranges);
+        let traded: Vec<usize> = parts().enumerate().filter(|(_, (_, r))| r.len() >= 2).map(|(i, _)| i).collect();
+        let own = |i: usize| {
+            let range = market.part().ranges[i].clone();
+            &market.dataset().instruments()[i].bars.start_ns[range]
+        };
+        let mut times: Vec<i64> = traded.iter().flat_map(|&i| own(i).iter().copied()).collect();
+        times.sort_unstable();
+        times.dedup();
+        let slot = |t: &i64| times.partition_point(|x| x < t);
+        let slots = traded.iter().map(|&i| own(i).iter().map(slot).collect()).collect();
+        Calendar { times, slots, traded }
+    }
+
+    /// Bars of all instruments that can be traded.
+    fn bars(&self) -> usize {
+        self.slots.iter().map(Vec::len).sum()
+    }
+
+    /// The walks of the traded instruments as one, each with an equal share.
+    fn track(&self, walks: &[Walk], periods_per_year: f64) -> Track {
+        let share = 1.0 / walks.len() as f64;
+        let mut returns = vec![0.0; self.times.len()];
+        for (walk, slots) in walks.iter().zip(&self.slots) {
+            for (net, slot) in walk.net.iter().zip(slots) {
+                returns[*slot] += share * net;
+            }
+        }
+        let mut equity = vec![1.0];
+        for r in &returns {
+            equity.push(equity[equity.len() - 1] * (1.0 + r));
+        }
+        let traded: f64 = walks.iter().map(|w| w.traded).sum();
+        Track {
+            total_return: total_return(&equity),
+            sharpe: sharpe(&returns, periods_per_year),
+            max_drawdown: max_drawdown(&equity),
+            turnover: traded * share / self.times.len() as f64,
+            time_in_market: walks.iter().map(|w| w.held).sum::<usize>() as f64 / self.bars() as f64,
+            trades: walks.iter().map(|w| w.trades).sum(),
+            equity,
+        }
+    }
+}
+
+fn walk_table(market: &Market, table: &ActionTable, calendar: &Calendar) -> Vec<Walk> {
+    let one = |&instrument: &usize| {
+        let mut position = market.flat();
+        walk(market, instrument, |offset| {
+            position = table.action(instrument, offset, position);
+            market.positions()[usize::from(position)]
+        })
+    };
+    calendar.traded.iter().map(one).collect()
+}
+
+/// The log of what `policy` makes of an equity of 1 in `market`'s part, net of costs: what the best checkpoint is
+/// chosen by.
+pub fn validation_score(market: &Market, policy: &mut Policy<'_>) -> anyhow::Result<f64> {
+    let table = ActionTable::compute(market, policy)?;
+    let calendar = Calendar::new(market);
+    let track = calendar.track(&walk_table(market, &table, &calendar), 1.0);
+    Ok(track.total_return.ln_1p())
+}
+
+/// What `policy` is worth in `market`, which is that of `fold`'s test part, beside holding and random positions
+/// drawn from `streams`.
+pub fn fold_result(
+    market: &Market,
+    fold: &Fold,
+    streams: &Streams,
+    policy: &mut Policy<'_>,
+) -> anyhow::Result<FoldResult> {
+    ensure!(*market.part() == fold.test, "fold {}: the market is not that of the test part", fold.index);
+    let dataset = market.dataset();
+    let periods_per_year = dataset.periods_per_year();
+    let table = ActionTable::compute(market, policy).with_context(|| format!("fold {}", fold.index))?;
+    let calendar = Calendar::new(market);
+    let walks = walk_table(market, &table, &calendar);
+    let turnover = walks.iter().map(|w| w.traded).sum::<f64>() / calendar.bars() as f64;
+    let holding: Vec<Walk> = calendar.traded.iter().map(|&i| walk(market, i, |_| 1.0)).collect();
+    Ok(FoldResult {
+        fold: fold.index,
+        instruments: calendar.traded.iter().map(|&i| dataset.instruments()[i].bars.symbol.clone()).collect(),
+        train: fold.train.span(dataset),
+        validation: fold.validation.span(dataset),
+        test: fold.test.span(dataset),
+        periods_per_year,
+        cost_rate: market.cost_rate(),
+        policy: calendar.track(&walks, periods_per_year),
+        buy_and_hold: calendar.track(&holding, periods_per_year),
+        random: random_band(market, &calendar, turnover, periods_per_year, streams),
+        times_ns: calendar.times,
+    })
+}
+
+/// [`RANDOM_RUNS`] policies that change position at random, as often as makes their expected turnover `turnover`.
+fn random_band(
+    market: &Market,
+    calendar: &Calendar,
+    turnover: f64,
+    periods_per_year: f64,
+    streams: &Streams,
+) -> RandomBand {
+    let chance = Chance::of_turnover(market.positions(), turnover);
+    let run = |run: usize| {
+        let one = |&instrument: &usize| {
+            let mut draw = streams.draw("random positions", run as u64, instrument as u64);
+            let mut position = usize::from(market.flat());
+            walk(market, instrument, |_| {
+                position = chance.next(position, draw.random(), draw.random());
+                market.positions()[position]
+            })
+        };
+        let walks: Vec<Walk> = calendar.traded.iter().map(one).collect();
+        calendar.track(&walks, periods_per_year)
+    };
+    let mut tracks: Vec<Track> = (0..RANDOM_RUNS).map(run).collect();
+    let quantiles = |values: Vec<f64>| [0.05, 0.5, 0.95].map(|q| quantile(&values, q));
+    tracks.sort_by(|a, b| a.sharpe.total_cmp(&b.sharpe));
+    let sharpe = quantiles(tracks.iter().map(|t| t.sharpe).collect());
+    tracks.sort_by(|a, b| a.total_return.total_cmp(&b.total_return));
+    let total_return = quantiles(tracks.iter().map(|t| t.total_return).collect());
+    RandomBand { runs: RANDOM_RUNS, total_return, sharpe, median: tracks.swap_remove(RANDOM_RUNS / 2) }
+}
+
+/// The `q`-quantile of sorted values, linear between neighbours.
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let at = q * (sorted.len() - 1) as f64;
+    let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
+    low + (high - low) * at.fract()
+}
+
+#[cfg(test)]
+mod tests;

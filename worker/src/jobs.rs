@@ -1,0 +1,228 @@
+//! The worker binary: what it is asked to do, from arguments to exit code.
+
+use crate::data::{self, DataError, Scaler, walk_forward};
+use crate::environments::Environment;
+use crate::environments::market::{Market, MarketState};
+use crate::networks::QNetwork;
+use crate::replay::Transition;
+use crate::trainers::{Ending, TrainError, train_with_preloaded_data};
+use crate::world::{World, WorldError};
+use clap::{Parser, Subcommand};
+use foxlaunch_shared::answers::{About, WorkerPlan};
+use foxlaunch_shared::config::{Config, ConfigError};
+use foxlaunch_shared::exit;
+use foxlaunch_shared::protocol::Fault;
+use foxlaunch_shared::run_dir::RunDir;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use thiserror::Error;
+
+/// The stack of the training thread: backward and drop of a graph recurse.
+const STACK: usize = 256 << 20;
+/// What the launcher's request to stop ends with: SIGTERM's code.
+const STOPPED_BY: i32 = 15;
+
+/// Trains as one process of a world that `foxlaunch` makes; alone, as a world of one.
+#[derive(Debug, Parser)]
+#[command(name = "foxlaunch-worker", version, arg_required_else_help = true)]
+struct Arguments {
+    /// Says as JSON what this binary was built with.
+    #[arg(long)]
+    about: bool,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Says as JSON what a training would be, without starting it.
+    Plan {
+        /// Resolved settings, as a run folder's config.toml.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Trains.
+    Train {
+        /// Resolved settings, as a run folder's config.toml.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// The run's folder.
+        #[arg(long, value_name = "DIR")]
+        run: PathBuf,
+        /// Goes on from the newest checkpoint, if there is one.
+        #[arg(long)]
+        resume: bool,
+    },
+}
+
+/// Why a job failed.
+#[derive(Debug, Error)]
+enum JobError {
+    #[error("cannot read {}: {source}", path.display())]
+    NoConfig { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("{0}")]
+    Unknown(String),
+    #[error(transparent)]
+    Data(#[from] DataError),
+    #[error(transparent)]
+    World(#[from] WorldError),
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    #[error("the training thread ended without a word: {0}")]
+    Thread(String),
+}
+
+impl JobError {
+    fn exit_code(&self) -> i32 {
+        match self {
+            JobError::NoConfig { .. } => exit::NO_INPUT,
+            JobError::Config(_) | JobError::Unknown(_) => exit::CONFIG,
+            JobError::Data(e) => e.exit_code(),
+            JobError::World(WorldError::PeerLost { .. } | WorldError::LauncherGone | WorldError::NoWelcome(_)) => {
+                exit::COLLATERAL
+            }
+            JobError::World(WorldError::Device(_)) => exit::UNAVAILABLE,
+            JobError::World(_) => exit::SOFTWARE,
+            JobError::Train(e) => e.exit_code(),
+            JobError::Thread(_) => exit::SOFTWARE,
+        }
+    }
+}
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(e) => {
+            // help and version go to the standard output, and are no failure
+            let _ = e.print();
+            return code(if e.use_stderr() { exit::USAGE } else { exit::OK });
+        }
+    };
+    let done = match arguments.verb {
+        _ if arguments.about => print_json(&about()),
+        None => Ok(exit::OK),
+        Some(Verb::Plan { config }) => {
+            read_config(&config).and_then(|config| plan(&config)).and_then(|plan| print_json(&plan))
+        }
+        Some(Verb::Train { config, run, resume }) => read_config(&config).and_then(|config| {
+            let training = std::thread::Builder::new()
+                .name("training".to_owned())
+                .stack_size(STACK)
+                .spawn(move || train(&config, &RunDir::new(run), resume));
+            match training.map(std::thread::JoinHandle::join) {
+                Ok(Ok(ended)) => ended,
+                Ok(Err(_)) => Err(JobError::Thread("it panicked; see above".to_owned())),
+                Err(e) => Err(JobError::Thread(e.to_string())),
+            }
+        }),
+    };
+    done.map_or_else(
+        |e| {
+            eprintln!("foxlaunch-worker: {e}");
+            code(e.exit_code())
+        },
+        code,
+    )
+}
+
+fn code(code: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}
+
+fn about() -> About {
+    About {
+        name: env!("CARGO_PKG_NAME").to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        cuda: cfg!(feature = "cuda"),
+        nccl: cfg!(feature = "nccl"),
+    }
+}
+
+fn print_json<T: serde::Serialize>(value: &T) -> Result<i32, JobError> {
+    let text = serde_json::to_string(value).map_err(|e| JobError::Thread(e.to_string()))?;
+    println!("{text}");
+    Ok(exit::OK)
+}
+
+fn read_config(path: &Path) -> Result<Config, JobError> {
+    let text = std::fs::read_to_string(path).map_err(|source| JobError::NoConfig { path: path.to_owned(), source })?;
+    let config = Config::from_toml(&text, &path.display().to_string())?;
+    // the only match on names
+    match config.environment.name.as_str() {
+        "market" => Ok(config),
+        other => Err(JobError::Unknown(format!("environment.name = {other:?}: this worker has \"market\""))),
+    }
+}
+
+/// What training under `config` would be.
+fn plan(config: &Config) -> Result<WorkerPlan, JobError> {
+    let dataset = data::load(&config.data)?;
+    let folds = walk_forward(&dataset, &config.folds)?;
+    let mut warnings = Vec::new();
+    let (mut observation, mut actions) = (0, 0);
+    for fold in &folds {
+        let scaler = Scaler::fit(&dataset, &fold.train);
+        // all parts are built as training would, so that what does not serve is said before anything starts
+        for part in [&fold.train, &fold.validation, &fold.test] {
+            let market = Market::new(&dataset, part, &scaler, &config.environment)?;
+            (observation, actions) = (market.observation_len(), market.actions());
+        }
+        let longest = fold.train.ranges.iter().map(std::ops::Range::len).max().unwrap_or(0);
+        if longest < config.environment.episode_bars {
+            warnings.push(format!(
+                "fold {}: the longest train part of an instrument has {longest} bars, so episodes are shorter than \
+                 environment.episode_bars = {}",
+                fold.index + 1,
+                config.environment.episode_bars
+            ));
+        }
+    }
+    if (config.dqn.learning_starts as u64) >= config.train.steps {
+        warnings.push(format!(
+            "dqn.learning_starts = {} is not below train.steps = {}: nothing is learned",
+            config.dqn.learning_starts, config.train.steps
+        ));
+    }
+    if config.dqn.learning_starts > config.dqn.buffer_size {
+        warnings.push(format!(
+            "dqn.learning_starts = {} is above dqn.buffer_size = {}: nothing is learned",
+            config.dqn.learning_starts, config.dqn.buffer_size
+        ));
+    }
+    Ok(WorkerPlan {
+        source: dataset.source.clone(),
+        instruments: dataset.summary(),
+        interval_ns: dataset.interval_ns(),
+        folds: folds.iter().map(data::Fold::summary).collect(),
+        observation,
+        actions,
+        parameters: QNetwork::parameter_count(observation, &config.network.widths(), actions),
+        replay_bytes: (config.dqn.buffer_size * size_of::<Transition<MarketState>>()) as u64,
+        warnings,
+    })
+}
+
+/// Joins the world, trains, and leaves it in order or with a word about what went wrong.
+fn train(config: &Config, run: &RunDir, resume: bool) -> Result<i32, JobError> {
+    let mut world = World::builder().stops_when_told(true).join()?;
+    let trained = data::load(&config.data)
+        .map_err(JobError::from)
+        .and_then(|dataset| Ok(train_with_preloaded_data(&mut world, config, &dataset, run, resume)?));
+    match trained {
+        Ok(ending) => {
+            world.leave();
+            Ok(match ending {
+                Ending::Finished => exit::OK,
+                Ending::Stopped => exit::of_signal(STOPPED_BY),
+            })
+        }
+        Err(e) => {
+            let blames = if let JobError::Train(e) = &e { e.blames() } else { None };
+            world.fault(&Fault { message: e.to_string(), code: e.exit_code(), blames });
+            Err(e)
+        }
+    }
+}

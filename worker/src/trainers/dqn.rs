@@ -1,0 +1,279 @@
+//! The algorithm around the learner: collect a block of steps, put its transitions into the replay memory, draw a
+//! batch, update (Mnih et al. 2015, algorithm 1).
+//!
+//! All ranks hold the same replay memory and draw the same indices; each computes the rows of its own shards.
+
+use super::TrainError;
+use super::collect::{Collected, Collecting};
+use super::exchange::Exchange;
+use super::learner::{Learner, LearnerSettings, Rows, Update};
+use super::run::{Algorithm, Counters};
+use super::schedule::{due, linear};
+use crate::checkpoint::{self, Loaded};
+use crate::collectives::{Buffer, ReduceOp};
+use crate::environments::Environment;
+use crate::metrics::Meter;
+use crate::parallel::{Layout, Shards};
+use crate::replay::{Ring, Transition};
+use crate::seed::Streams;
+use crate::world::World;
+use candle_nn::VarMap;
+use foxlaunch_shared::config::Config;
+use serde::{Deserialize, Serialize};
+
+/// The target network's weights in a checkpoint.
+const TARGET: &str = "target.safetensors";
+
+/// Double DQN in one fold.
+pub struct Dqn<'a, E: Environment> {
+    env: &'a E,
+    config: &'a Config,
+    fold: u32,
+    streams: Streams,
+    shards: Shards,
+    learner: Learner,
+    exchange: Exchange,
+    memory: Memory<E::State>,
+    /// What this rank alone measured since the last sync point; always empty with averaged gradients.
+    local: Local,
+}
+
+/// All that is the same on every rank and goes into `state.bin`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Memory<S> {
+    updates: u64,
+    steps: u64,
+    optimizer_steps: u64,
+    /// Updates at the last sync point.
+    synced: u64,
+    collected: Collected<S>,
+    ring: Ring<Transition<S>>,
+    meter: Meter,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Local {
+    /// Losses, rows, Q, |delta|, |g| and updates, summed.
+    sums: [f64; 6],
+    q_max: f64,
+}
+
+impl Local {
+    const EMPTY: Local = Local { sums: [0.0; 6], q_max: f64::NEG_INFINITY };
+}
+
+impl<'a, E: Environment> Dqn<'a, E> {
+    /// A fresh agent for `env` in fold `fold`, whose draws all come from `streams`.
+    pub fn new(
+        env: &'a E,
+        config: &'a Config,
+        fold: u32,
+        streams: Streams,
+        shards: Shards,
+        world: &mut World,
+    ) -> Result<Dqn<'a, E>, TrainError> {
+        let settings = LearnerSettings::new(config, env.observation_len(), env.actions());
+        let learner = Learner::new(settings, shards, world.device(), &streams)?;
+        learner.layout().agree(world.collective())?;
+        let dqn = &config.dqn;
+        let collected = Collected::new(env, config.environment.streams, dqn.n_step, dqn.gamma, &streams);
+        let memory = Memory {
+            updates: 0,
+            steps: 0,
+            optimizer_steps: 0,
+            synced: 0,
+            collected,
+            ring: Ring::new(dqn.buffer_size),
+            meter: Meter::default(),
+        };
+        let exchange = Exchange::default();
+        Ok(Dqn { env, config, fold, streams, shards, learner, exchange, memory, local: Local::EMPTY })
+    }
+
+    /// The learner, for a look at its weights.
+    pub fn learner(&self) -> &Learner {
+        &self.learner
+    }
+
+    fn epsilon(&self) -> f64 {
+        let dqn = &self.config.dqn;
+        let progress = self.memory.steps as f64 / self.config.train.steps as f64;
+        linear(dqn.epsilon_start, dqn.epsilon_end, dqn.epsilon_fraction, progress)
+    }
+
+    fn collect(&mut self, world: &mut World) -> Result<bool, TrainError> {
+        let how = Collecting {
+            steps: self.config.dqn.train_every / self.config.environment.streams,
+            epsilon: self.epsilon(),
+            reward_scale: self.config.environment.reward_scale,
+        };
+        let learner = &self.learner;
+        let mut values = |observations: &[f32], rows: usize| learner.values(observations, rows);
+        let (env, shards, streams) = (self.env, &self.shards, &self.streams);
+        let memory = &mut self.memory;
+        let block = memory.collected.block(env, world, shards, &mut self.exchange, how, streams, &mut values)?;
+        memory.steps += self.config.dqn.train_every as u64;
+        block.transitions.into_iter().for_each(|t| memory.ring.push(t));
+        block.returns.iter().for_each(|r| memory.meter.mean("return", *r, 1.0));
+        Ok(block.stop)
+    }
+
+    fn learn(&mut self, world: &mut World) -> Result<(), TrainError> {
+        let (batch, every) = (self.config.dqn.batch_size, self.config.parallel.sync_every_n_steps);
+        let indices = self.memory.ring.sample(batch, &mut self.streams.draw("sample", self.memory.updates, 0));
+        let (env, ring) = (self.env, &self.memory.ring);
+        let mut rows = |range: std::ops::Range<usize>| gather(env, ring, &indices[range]);
+        let update = if every == 1 {
+            self.learner.update(world.collective(), batch, &mut rows)?
+        } else {
+            self.learner.update_alone(batch, &mut rows)?
+        };
+        self.memory.updates += 1;
+        self.require_finite(&update, world, &indices)?;
+        let one = Local {
+            sums: [update.loss_sum(), update.rows, update.q_sum, update.td_sum, update.grad_norm, 1.0],
+            q_max: update.q_max,
+        };
+        self.local.sums.iter_mut().zip(one.sums).for_each(|(sum, x)| *sum += x);
+        self.local.q_max = self.local.q_max.max(one.q_max);
+        if every == 1 || self.memory.updates % every == 0 || self.is_done() {
+            self.synchronise(world, every > 1)?;
+        }
+        Ok(())
+    }
+
+    /// A sync point: all ranks hold the same from here on.
+    fn synchronise(&mut self, world: &mut World, apart: bool) -> Result<(), TrainError> {
+        let mut local = std::mem::replace(&mut self.local, Local::EMPTY);
+        if apart {
+            self.learner.synchronise(world.collective())?;
+            world.collective().all_reduce(Buffer::F64(&mut local.sums), ReduceOp::Sum)?;
+            world.collective().all_reduce(Buffer::F64(std::slice::from_mut(&mut local.q_max)), ReduceOp::Max)?;
+        }
+        let [loss, rows, q, td, norm, updates] = local.sums;
+        let memory = &mut self.memory;
+        memory.meter.mean("loss", loss, rows);
+        memory.meter.mean("q_mean", q, rows);
+        memory.meter.mean("td_abs", td, rows);
+        memory.meter.mean("grad_norm", norm, updates);
+        memory.meter.max("q_max", local.q_max);
+        let dqn = &self.config.dqn;
+        if due(dqn.target_every, memory.synced, memory.updates) {
+            self.learner.update_target(dqn.target_tau)?;
+        }
+        memory.synced = memory.updates;
+        Ok(())
+    }
+
+    fn require_finite(&self, update: &Update, world: &World, indices: &[usize]) -> Result<(), TrainError> {
+        let finite = update.losses.iter().all(|loss| loss.is_finite());
+        if finite && update.grad_norm.is_finite() {
+            return Ok(());
+        }
+        let bad = update.losses.iter().position(|loss| !loss.is_finite());
+        let owner = |shard: usize| world.world_size().ranks().find(|r| self.shards.owned_by(*r).contains(&shard));
+        let (what, value) = match bad {
+            Some(shard) => ("the loss", update.losses[shard]),
+            None => ("the norm of the gradient", update.grad_norm),
+        };
+        let rows = bad.map(|shard| self.shards.rows(shard, indices.len()));
+        Err(TrainError::NotFinite {
+            rank: bad.and_then(owner).unwrap_or(world.rank()),
+            seen_by: world.rank(),
+            fold: self.fold,
+            update: self.memory.updates,
+            what,
+            value,
+            indices: rows.map_or(indices, |rows| &indices[rows]).to_vec(),
+        })
+    }
+
+    fn is_done(&self) -> bool {
+        self.memory.steps >= self.config.train.steps
+    }
+}
+
+/// The rows of the transitions at `indices`.
+fn gather<E: Environment>(env: &E, ring: &Ring<Transition<E::State>>, indices: &[usize]) -> Rows {
+    let width = env.observation_len();
+    let mut rows = Rows {
+        observations: vec![0.0; indices.len() * width],
+        next_observations: vec![0.0; indices.len() * width],
+        ..Rows::default()
+    };
+    let seen = rows.observations.chunks_exact_mut(width).zip(rows.next_observations.chunks_exact_mut(width));
+    for (index, (now, next)) in indices.iter().zip(seen) {
+        let t = ring.get(*index);
+        env.observe(&t.state, now);
+        env.observe(&t.next, next);
+        rows.actions.push(t.action);
+        rows.rewards.push(t.reward);
+        rows.discounts.push(t.discount);
+    }
+    rows
+}
+
+impl<E: Environment> Algorithm for Dqn<'_, E> {
+    fn iterate(&mut self, world: &mut World) -> Result<bool, TrainError> {
+        let stop = self.collect(world)?;
+        if self.memory.ring.len() >= self.config.dqn.learning_starts.max(1) {
+            self.learn(world)?;
+        }
+        Ok(stop)
+    }
+
+    fn counters(&self) -> Counters {
+        let memory = &self.memory;
+        Counters {
+            updates: memory.updates,
+            steps: memory.steps,
+            synced: memory.synced == memory.updates,
+            done: self.is_done(),
+        }
+    }
+
+    fn shown(&self) -> Vec<(String, f64)> {
+        let mean = |name: &str| self.memory.meter.mean_of(name).map(|value| (name.to_owned(), value));
+        [mean("loss"), mean("return"), Some(("epsilon".to_owned(), self.epsilon()))].into_iter().flatten().collect()
+    }
+
+    fn measured(&mut self) -> Vec<(String, f64)> {
+        let epsilon = self.epsilon();
+        let mut values = self.memory.meter.take();
+        values.push(("epsilon".to_owned(), epsilon));
+        values
+    }
+
+    fn act(&self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError> {
+        self.learner.greedy(observations, rows)
+    }
+
+    fn weights(&self) -> (&Layout, &VarMap) {
+        (self.learner.layout(), self.learner.online().parameters())
+    }
+
+    fn save(&mut self) -> Result<Vec<(String, Vec<u8>)>, TrainError> {
+        self.memory.optimizer_steps = self.learner.optimizer().steps();
+        let target = self.learner.target().parameters();
+        let moments = self.learner.optimizer().moments()?;
+        Ok(vec![
+            (checkpoint::OPTIMIZER.to_owned(), checkpoint::moments_bytes(&moments)?),
+            (TARGET.to_owned(), checkpoint::weights_bytes(self.learner.layout(), target)?),
+            (checkpoint::STATE.to_owned(), checkpoint::encode(checkpoint::STATE, &self.memory)?),
+        ])
+    }
+
+    fn restore(&mut self, loaded: &Loaded) -> Result<(), TrainError> {
+        let memory: Memory<E::State> = checkpoint::decode(checkpoint::STATE, loaded.file(checkpoint::STATE)?)?;
+        if memory.collected.len() != self.memory.collected.len() {
+            let (there, here) = (memory.collected.len(), self.memory.collected.len());
+            return Err(TrainError::Settings(format!("the checkpoint has {there} streams, the settings {here}")));
+        }
+        let layout = self.learner.layout();
+        checkpoint::load_weights(loaded.file(TARGET)?, layout, self.learner.target().parameters())?;
+        let moments = checkpoint::moments(loaded.file(checkpoint::OPTIMIZER)?, layout.total())?;
+        self.learner.set_optimizer(moments, memory.optimizer_steps)?;
+        self.memory = memory;
+        Ok(())
+    }
+}

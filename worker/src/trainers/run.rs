@@ -1,0 +1,184 @@
+//! The loop, written once: folds, rhythm, checkpoints, validation, the test at a fold's end.
+
+use super::TrainError;
+use super::dqn::Dqn;
+use super::judge::MarketJudge;
+use super::schedule::due;
+use super::session::Session;
+use crate::checkpoint::Loaded;
+use crate::data::{Dataset, Scaler, walk_forward};
+use crate::environments::market::Market;
+use crate::evaluate::Policy;
+use crate::parallel::Layout;
+use crate::seed::Streams;
+use crate::world::World;
+use candle_nn::VarMap;
+use foxlaunch_shared::config::Config;
+use foxlaunch_shared::protocol::{Display, Phase};
+use foxlaunch_shared::run_dir::RunDir;
+use serde::Serialize;
+
+/// How training ended, where it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// All folds are done.
+    Finished,
+    /// It was asked to stop, and left a checkpoint to go on from.
+    Stopped,
+}
+
+/// How far an algorithm is within a fold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counters {
+    /// Optimiser updates.
+    pub updates: u64,
+    /// Environment steps over all ranks.
+    pub steps: u64,
+    /// Whether all ranks hold the same weights now: only then is anything logged, saved or evaluated.
+    pub synced: bool,
+    /// Whether the fold's steps are done.
+    pub done: bool,
+}
+
+/// What the loop needs of an algorithm. Every rank has one, and all make the same calls in the same order.
+pub trait Algorithm {
+    /// Collects a block and learns from it. Whether any rank was asked to stop.
+    fn iterate(&mut self, world: &mut World) -> Result<bool, TrainError>;
+
+    /// How far it is.
+    fn counters(&self) -> Counters;
+
+    /// Values for the progress line.
+    fn shown(&self) -> Vec<(String, f64)>;
+
+    /// Values for a metric record, measured since the last one.
+    fn measured(&mut self) -> Vec<(String, f64)>;
+
+    /// The greedy action for each of so many row-major observations.
+    fn act(&self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError>;
+
+    /// The weights that act, and their order.
+    fn weights(&self) -> (&Layout, &VarMap);
+
+    /// Everything but those weights that it goes on from, as files by name; the same bytes on every rank.
+    fn save(&mut self) -> Result<Vec<(String, Vec<u8>)>, TrainError>;
+
+    /// Goes on from such files.
+    fn restore(&mut self, loaded: &Loaded) -> Result<(), TrainError>;
+}
+
+/// What tells good weights from bad ones. Only rank 0 asks it.
+pub trait Judge {
+    /// The result of a fold, as written into the run's folder.
+    type Verdict: Serialize;
+
+    /// The score that the best weights are chosen by: the larger, the better.
+    fn validate(&self, policy: &mut Policy<'_>) -> anyhow::Result<f64>;
+
+    /// The result on the part that nothing was chosen by. Asked once, with the best weights.
+    fn test(&self, policy: &mut Policy<'_>) -> anyhow::Result<Self::Verdict>;
+
+    /// What one must know besides the weights to act by them, as JSON.
+    fn recipe(&self) -> serde_json::Value;
+}
+
+/// Trains every fold of `dataset` as `config` says, into the folder `run`; with `resume` from its newest checkpoint.
+/// The data are loaded once, by the caller, and shared by all folds.
+pub fn train_with_preloaded_data(
+    world: &mut World,
+    config: &Config,
+    dataset: &Dataset,
+    run: &RunDir,
+    resume: bool,
+) -> Result<Ending, TrainError> {
+    let folds = walk_forward(dataset, &config.folds)?;
+    let mut session = Session::open(world, config, run, resume, folds.len())?;
+    for fold in &folds {
+        if session.has_done(fold.index) {
+            continue;
+        }
+        let scaler = Scaler::fit(dataset, &fold.train);
+        let market = Market::new(dataset, &fold.train, &scaler, &config.environment)?;
+        let streams = Streams::new(config.train.seed).part(fold.index as u64);
+        let judge = MarketJudge::new(dataset, fold, &scaler, config, streams.clone())?;
+        let shards = session.shards();
+        let mut algorithm = Dqn::new(&market, config, fold.index as u32, streams, shards, world)?;
+        if train_fold(world, &mut session, fold.index, &mut algorithm, &judge)? == Ending::Stopped {
+            return Ok(Ending::Stopped);
+        }
+    }
+    Ok(Ending::Finished)
+}
+
+/// Trains one fold to its end, or until someone asks to stop.
+pub(super) fn train_fold<A: Algorithm, J: Judge>(
+    world: &mut World,
+    session: &mut Session<'_>,
+    fold: usize,
+    algorithm: &mut A,
+    judge: &J,
+) -> Result<Ending, TrainError> {
+    session.begin(fold, algorithm)?;
+    let rhythm = &session.config().train.clone();
+    let mut stop = false;
+    let mut at = algorithm.counters().updates;
+    let mut shown: Vec<(String, f64)> = Vec::new();
+    loop {
+        stop |= algorithm.iterate(world)?;
+        let now = algorithm.counters();
+        report(world, session, fold, algorithm, &mut shown);
+        if !now.synced {
+            continue;
+        }
+        let mut values = Vec::new();
+        if now.done || due(rhythm.log_every, at, now.updates) {
+            values = algorithm.measured();
+        }
+        if now.done || due(rhythm.evaluate_every, at, now.updates) {
+            let score = session.validate(world, fold, algorithm, judge)?;
+            values.push(("validation".to_owned(), score));
+        }
+        if !values.is_empty() {
+            session.record(fold, now, &values)?;
+        }
+        if now.done {
+            session.finish(world, fold, algorithm, judge)?;
+            return Ok(Ending::Finished);
+        }
+        if stop || due(rhythm.checkpoint_every, at, now.updates) {
+            session.checkpoint(world, fold, algorithm, judge, false)?;
+        }
+        if stop {
+            // the others leave only when the checkpoint is there: their ends would end this rank too
+            world.collective().barrier()?;
+            return Ok(Ending::Stopped);
+        }
+        at = now.updates;
+    }
+}
+
+/// Tells the launcher how far it is.
+fn report<A: Algorithm>(
+    world: &mut World,
+    session: &Session<'_>,
+    fold: usize,
+    algorithm: &A,
+    shown: &mut Vec<(String, f64)>,
+) {
+    let config = session.config();
+    let now = algorithm.counters();
+    let done = fold as u64 * config.train.steps + now.steps.min(config.train.steps);
+    let iterations = done / config.dqn.train_every as u64;
+    let display = world.is_first().then(|| {
+        // a value that was just written and begins anew stays on the screen until it has a successor
+        for (name, value) in algorithm.shown() {
+            match shown.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => *known = value,
+                None => shown.push((name, value)),
+            }
+        }
+        let part = format!("fold {}/{}", fold + 1, session.folds());
+        Display { part, done, total: session.folds() as u64 * config.train.steps, values: shown.clone() }
+    });
+    world.progress(iterations, Phase::Step, display);
+}
