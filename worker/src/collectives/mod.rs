@@ -4,9 +4,9 @@
 //! gives an error that names both sides; where one dies, the others get an error, not a hang.
 
 mod abort;
+pub mod law;
 #[cfg(feature = "nccl")]
 pub mod nccl;
-pub mod law;
 pub mod shm;
 pub mod solo;
 
