@@ -3,7 +3,7 @@
 mod bits;
 mod learner;
 mod planted;
-mod threads;
+pub(super) mod threads;
 
 use crate::data::{Bars, Dataset};
 use crate::seed::{Streams, uniform};
