@@ -1,6 +1,7 @@
 //! Tests of training as a whole: same bits whatever the ranks, resumed or not; what it learns, and what it must not.
 
 mod bits;
+mod ends;
 mod learner;
 mod planted;
 pub(super) mod threads;
