@@ -67,6 +67,9 @@ variables! {
 
 /// The worker binary to use instead of the one beside the launcher. Read by the launcher.
 pub const FOXLAUNCH_WORKER: &str = "FOXLAUNCH_WORKER";
+/// Set to anything but 0, ranks compare their collective calls before they make them, also where that costs time (NCCL).
+/// Read by the worker.
+pub const FOXLAUNCH_CHECK_COLLECTIVES: &str = "FOXLAUNCH_CHECK_COLLECTIVES";
 /// Settings from the environment: `FOXLAUNCH_SET_DQN__GAMMA=0.9` is `--set dqn.gamma=0.9`.
 pub const FOXLAUNCH_SET_PREFIX: &str = "FOXLAUNCH_SET_";
 /// The end of the pipe that tells supervisor and guardian of each other's death. Between those two only.

@@ -1,2 +1,5 @@
-//! x
-fn main() {}
+//! foxlaunch seen from outside, and the rules that its source keeps.
+
+mod house_rules;
+mod readme;
+mod source;

@@ -5,10 +5,14 @@
 
 mod abort;
 pub mod law;
+#[cfg(feature = "nccl")]
+pub mod nccl;
 pub mod shm;
 pub mod solo;
 
 pub use abort::AbortFlag;
+#[cfg(feature = "nccl")]
+pub use nccl::Nccl;
 pub use shm::Shm;
 pub use solo::Solo;
 
@@ -100,4 +104,8 @@ pub trait Collective: Send {
 
     /// How many calls were entered: what a hang is told by.
     fn calls(&self) -> u64;
+
+    /// Whether ranks compare their calls before they make them, where that is not free and so not always done (NCCL).
+    /// All ranks must choose the same.
+    fn check_calls(&mut self, _on: bool) {}
 }

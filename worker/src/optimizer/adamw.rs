@@ -197,19 +197,19 @@ impl AdamW {
 }
 
 /// The factors of one step, rounded once.
-struct Rates<T> {
-    decay: T,
-    beta1: T,
-    one_minus_beta1: T,
-    beta2: T,
-    one_minus_beta2: T,
-    rate: T,
-    root_scale: T,
-    eps: T,
+pub(super) struct Rates<T> {
+    pub(super) decay: T,
+    pub(super) beta1: T,
+    pub(super) one_minus_beta1: T,
+    pub(super) beta2: T,
+    pub(super) one_minus_beta2: T,
+    pub(super) rate: T,
+    pub(super) root_scale: T,
+    pub(super) eps: T,
 }
 
 impl<T: Scalar> Rates<T> {
-    fn at(s: &AdamWSettings, step: u64) -> Rates<T> {
+    pub(super) fn at(s: &AdamWSettings, step: u64) -> Rates<T> {
         let power = i32::try_from(step).unwrap_or(i32::MAX);
         Rates {
             decay: T::of(1.0 - s.learning_rate * s.weight_decay),

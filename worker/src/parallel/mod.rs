@@ -11,6 +11,8 @@
 pub mod averager;
 pub mod buckets;
 pub mod gradients;
+#[cfg(feature = "cuda")]
+mod gradients_cuda;
 pub mod shard;
 pub mod weights;
 

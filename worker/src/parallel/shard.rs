@@ -126,7 +126,7 @@ fn add_slice<T: Copy + AddAssign>(to: &mut [T], from: &[T]) {
 }
 
 /// Gathers all shards, block by block, and adds them in order.
-fn gathered<T: Copy + AddAssign + bytemuck::Pod>(
+pub(super) fn gathered<T: Copy + AddAssign + bytemuck::Pod>(
     collective: &mut dyn Collective,
     shards: &Shards,
     parts: &[&[T]],

@@ -21,7 +21,7 @@ use candle_core::Device;
 use channel::Line;
 use contract::Contract;
 use foxlaunch_shared::ids::{Attempt, Rank, WorldSize};
-use foxlaunch_shared::protocol::{Display, Fault, FromWorker, Hello, Phase, Transport};
+use foxlaunch_shared::protocol::{CommId, Display, Fault, FromWorker, Hello, Phase, Transport};
 use foxlaunch_shared::run_dir::RunDir;
 use std::path::Path;
 use std::sync::Arc;
@@ -148,7 +148,7 @@ impl WorldBuilder {
             world_size: contract.world,
             transport,
             arena_bytes,
-            comm_id: None,
+            comm_id: nccl_id(transport, contract.rank)?,
             stops_when_told: self.stops_when_told,
         }));
         let welcome = line.await_welcome(WELCOME_WITHIN)?;
@@ -161,10 +161,7 @@ impl WorldBuilder {
                 let (rank, world) = (contract.rank, contract.world);
                 Box::new(Shm::form(&place, rank, world, self.collective_within, Arc::clone(&abort))?)
             }
-            Transport::Nccl => {
-                let _ = welcome.comm_id;
-                return Err(CollectiveError::Unsupported("this worker was built without NCCL".into()).into());
-            }
+            Transport::Nccl => form_nccl(&device, &contract, welcome.comm_id, self.collective_within, &abort)?,
         };
         line.say(FromWorker::Ready);
         Ok(World::new(contract, device, collective, Some(line), abort))
@@ -180,6 +177,42 @@ fn transport(world: WorldSize, device: &Device) -> Transport {
     } else {
         Transport::Shm
     }
+}
+
+/// The id that rank 0 gives to all, under NCCL.
+fn nccl_id(transport: Transport, rank: Rank) -> Result<Option<CommId>, CollectiveError> {
+    #[cfg(feature = "nccl")]
+    if transport == Transport::Nccl && rank == Rank(0) {
+        return crate::collectives::nccl::make_id().map(Some);
+    }
+    let _ = (transport, rank);
+    Ok(None)
+}
+
+#[cfg(feature = "nccl")]
+fn form_nccl(
+    device: &Device,
+    contract: &Contract,
+    id: Option<CommId>,
+    within: Duration,
+    abort: &Arc<AbortFlag>,
+) -> Result<Box<dyn Collective>, WorldError> {
+    let id = id.ok_or_else(|| WorldError::Unwelcome("an NCCL id was expected, but none given".into()))?;
+    let (rank, world) = (contract.rank, contract.world);
+    let mut nccl = crate::collectives::Nccl::form(device, rank, world, &id, WELCOME_WITHIN, Arc::clone(abort))?;
+    nccl.set_call_limit(within);
+    Ok(Box::new(nccl))
+}
+
+#[cfg(not(feature = "nccl"))]
+fn form_nccl(
+    _: &Device,
+    _: &Contract,
+    _: Option<CommId>,
+    _: Duration,
+    _: &Arc<AbortFlag>,
+) -> Result<Box<dyn Collective>, WorldError> {
+    Err(CollectiveError::Unsupported("this worker was built without NCCL".into()).into())
 }
 
 /// This process's place among those that train together.

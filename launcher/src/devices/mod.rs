@@ -1,0 +1,19 @@
+//! Which devices this machine has, and which of them a launch may use.
+
+pub mod nvml;
+pub mod visible;
+
+/// An NVIDIA device as the driver's library tells of it; no context is made on it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Gpu {
+    /// Its number in PCI order.
+    pub index: u32,
+    /// `GPU-` and a UUID.
+    pub uuid: String,
+    /// What the vendor calls it.
+    pub name: String,
+    /// Its memory in bytes.
+    pub memory_bytes: u64,
+    /// Its place on the PCI bus.
+    pub pci_bus_id: String,
+}

@@ -1,0 +1,55 @@
+//! The devices that the driver's library (NVML) knows. It is loaded at run time: no library means no devices.
+
+use super::Gpu;
+use nvml_wrapper::Nvml;
+use std::sync::mpsc;
+use std::time::Duration;
+use thiserror::Error;
+
+/// How long a driver may take to answer. A healthy one takes milliseconds, a cold one a second or two.
+const DEADLINE: Duration = Duration::from_secs(8);
+
+/// Why there is no list of devices.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum NvmlError {
+    /// There is no driver library on this machine.
+    #[error("no NVIDIA driver library (libnvidia-ml.so.1) on this machine")]
+    NoLibrary,
+    /// The driver answered with an error.
+    #[error("the NVIDIA driver says: {0}")]
+    Driver(String),
+    /// The driver did not answer.
+    #[error("the NVIDIA driver did not answer within {} s", DEADLINE.as_secs())]
+    NoAnswer,
+}
+
+/// Asks for all devices, with a deadline: a sick driver may never answer.
+pub fn gpus() -> Result<Vec<Gpu>, NvmlError> {
+    let (answer, wait) = mpsc::channel();
+    // A thread that never returns is left behind; this process ends without it.
+    if let Err(error) = crate::process::signals::spawn_deaf("nvml", move || answer.send(ask())) {
+        return Err(NvmlError::Driver(error.to_string()));
+    }
+    wait.recv_timeout(DEADLINE).unwrap_or(Err(NvmlError::NoAnswer))
+}
+
+fn ask() -> Result<Vec<Gpu>, NvmlError> {
+    let nvml = Nvml::init().map_err(|error| match error {
+        nvml_wrapper::error::NvmlError::LibloadingError(_) => NvmlError::NoLibrary,
+        other => NvmlError::Driver(other.to_string()),
+    })?;
+    let driver = |error: nvml_wrapper::error::NvmlError| NvmlError::Driver(error.to_string());
+    let count = nvml.device_count().map_err(driver)?;
+    (0..count)
+        .map(|index| {
+            let device = nvml.device_by_index(index).map_err(driver)?;
+            Ok(Gpu {
+                index,
+                uuid: device.uuid().map_err(driver)?,
+                name: device.name().map_err(driver)?,
+                memory_bytes: device.memory_info().map_err(driver)?.total,
+                pci_bus_id: device.pci_info().map_err(driver)?.bus_id,
+            })
+        })
+        .collect()
+}

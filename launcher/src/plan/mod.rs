@@ -1,0 +1,113 @@
+//! What will be started: arguments, settings and devices become one [`LaunchPlan`]. Past this point no code looks
+//! at what was typed.
+
+pub mod devices;
+pub mod duration;
+pub mod environment;
+pub mod run_folder;
+pub mod worker_binary;
+
+use foxlaunch_shared::answers::WorkerPlan;
+use foxlaunch_shared::ids::{Attempt, DeviceId, Rank, RunId, WorldSize};
+use foxlaunch_shared::protocol::Transport;
+use foxlaunch_shared::run_dir::RunDir;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A job, decided to the last variable.
+#[derive(Clone, Debug)]
+pub struct LaunchPlan {
+    /// What was asked for, as `train dqn`.
+    pub verb: String,
+    /// The run's name.
+    pub run_id: RunId,
+    /// The run's folder.
+    pub run: RunDir,
+    /// Where logs go: in the run's folder, or where `--log-dir` says.
+    pub logs: PathBuf,
+    /// The number of the first attempt.
+    pub attempt: Attempt,
+    /// The program that every worker runs.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Whether it is our own worker, or any program under `run`.
+    pub own_worker: bool,
+    /// One device for each worker, in the order of the ranks.
+    pub devices: Vec<DeviceId>,
+    /// Whether a program sees only its own device, or all selected ones.
+    pub sees_own_only: bool,
+    /// What gradients travel over, if our own worker averages any.
+    pub transport: Transport,
+    /// Threads for each worker.
+    pub threads: usize,
+    /// Time to stop in order when asked from outside.
+    pub grace: Duration,
+    /// Time to stop in order when another worker has failed.
+    pub peer_grace: Duration,
+    /// What a person should know about these choices.
+    pub notes: Vec<String>,
+    /// The settings of training, where there are any.
+    pub settings: Option<Settings>,
+    /// What needed data or networks to know, where there are any.
+    pub preview: Option<WorkerPlan>,
+}
+
+/// The settings of training with their origins.
+#[derive(Clone, Debug, Serialize)]
+pub struct Settings {
+    /// What holds.
+    pub values: foxlaunch_shared::config::Config,
+    /// Which layer each value came from.
+    pub origins: BTreeMap<String, String>,
+}
+
+impl LaunchPlan {
+    /// How many workers there are.
+    pub fn world(&self) -> WorldSize {
+        WorldSize(self.devices.len() as u32)
+    }
+
+    /// The plan as `--dry-run` prints it and `plan.json` keeps it.
+    pub fn to_json(&self) -> serde_json::Value {
+        let worker = |rank: Rank| {
+            serde_json::json!({
+                "rank": rank,
+                "device": self.devices[rank.index()].to_string(),
+                "environment": environment::of_worker(self, rank, self.attempt, None).into_iter()
+                    .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
+                    .collect::<BTreeMap<_, _>>(),
+            })
+        };
+        let text = |os: &OsString| os.to_string_lossy().into_owned();
+        serde_json::json!({
+            "verb": self.verb,
+            "run_folder": self.run.path(),
+            "logs": self.logs,
+            "attempt": self.attempt,
+            "program": self.program,
+            "arguments": self.args.iter().map(text).collect::<Vec<_>>(),
+            "world_size": self.world(),
+            "transport": self.transport,
+            "threads_per_worker": self.threads,
+            "grace_s": self.grace.as_secs_f64(),
+            "peer_grace_s": self.peer_grace.as_secs_f64(),
+            "notes": self.notes,
+            "workers": self.world().ranks().map(worker).collect::<Vec<_>>(),
+            "settings": self.settings,
+            "data": self.preview,
+        })
+    }
+}
+
+/// What all of `devices` can average over.
+pub fn transport(devices: &[DeviceId]) -> Transport {
+    match devices {
+        [_] => Transport::Solo,
+        [DeviceId::Cpu, ..] => Transport::Shm,
+        _ => Transport::Nccl,
+    }
+}

@@ -1,0 +1,73 @@
+//! Seeing processes end.
+
+use nix::errno::Errno;
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+use std::fmt;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Ended {
+    /// Whether it ended well.
+    pub fn is_success(self) -> bool {
+        self == Ended::Code(0)
+    }
+
+    /// The code with which a job ends for which this is the cause.
+    pub fn exit_code(self) -> i32 {
+        match self {
+            Ended::Code(code) => code,
+            Ended::Signal(signal) => foxlaunch_shared::exit::of_signal(signal),
+        }
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ended::Code(0) => f.write_str("ended well"),
+            Ended::Code(code) => match foxlaunch_shared::exit::meaning(*code).filter(|_| *code > 2) {
+                Some(meaning) => write!(f, "exited with code {code} ({})", meaning.trim_end_matches('.')),
+                None => write!(f, "exited with code {code}"),
+            },
+            Ended::Signal(signal) => match nix::sys::signal::Signal::try_from(*signal) {
+                Ok(name) => write!(f, "was killed by signal {signal} ({name})"),
+                Err(_) => write!(f, "was killed by signal {signal}"),
+            },
+        }
+    }
+}
+
+/// Takes one ended child, if there is one: its pid and how it ended. Never blocks, whatever state a child is in.
+/// Orphans of our workers count as children, since we are a subreaper.
+pub fn reap_one() -> Option<(u32, Ended)> {
+    loop {
+        match waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG) {
+            Ok(WaitStatus::Exited(pid, code)) => return Some((pid.as_raw() as u32, Ended::Code(code))),
+            Ok(WaitStatus::Signaled(pid, signal, _)) => {
+                return Some((pid.as_raw() as u32, Ended::Signal(signal as i32)));
+            }
+            Err(Errno::EINTR) => {}
+            Ok(_) | Err(_) => return None,
+        }
+    }
+}
+
+/// Waits until the one child `pid` ended.
+pub fn wait_for(pid: u32) -> Option<Ended> {
+    loop {
+        match nix::sys::wait::waitpid(Pid::from_raw(pid as i32), None) {
+            Ok(WaitStatus::Exited(_, code)) => return Some(Ended::Code(code)),
+            Ok(WaitStatus::Signaled(_, signal, _)) => return Some(Ended::Signal(signal as i32)),
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return None,
+        }
+    }
+}

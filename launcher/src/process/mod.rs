@@ -1,0 +1,21 @@
+//! The launcher's only calls to the operating system: start a process so that it cannot outlive us, see it end,
+//! signal it, and find everything that it left behind.
+
+pub mod child;
+pub mod command;
+pub mod descendants;
+pub mod lifeline;
+pub mod memory;
+pub mod port;
+pub mod signals;
+
+/// The time since some fixed point of this machine, which no one sets back.
+pub fn monotonic() -> std::time::Duration {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).expect("Linux has a monotonic clock");
+    std::time::Duration::from(now)
+}
+
+/// How many cores this process may run on.
+pub fn allowed_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

@@ -1,0 +1,60 @@
+//! Signals as events: blocked everywhere, read in one place, so that nothing runs inside a handler.
+
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+
+/// Signals that ask for an orderly end.
+pub const STOPPING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT, Signal::SIGHUP];
+/// Signals that are passed on to the workers and mean nothing to us.
+pub const FORWARDED: [Signal; 3] = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
+
+/// Those of [`STOPPING`] that count here: one that was ignored when we were started, as SIGHUP under nohup, stays
+/// ignored.
+pub fn stopping() -> Vec<Signal> {
+    STOPPING.into_iter().filter(|signal| !is_ignored(*signal)).collect()
+}
+
+fn is_ignored(signal: Signal) -> bool {
+    // Bit N-1 of SigIgn in /proc/self/status: asking the kernel by sigaction(2) would set an action too.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
+    mask.and_then(|hex| u64::from_str_radix(hex, 16).ok()).is_some_and(|mask| mask >> (signal as i32 - 1) & 1 == 1)
+}
+
+/// Blocks `signals` in this thread and all it will start, and returns them as a readable descriptor.
+pub fn as_descriptor(signals: &[Signal], nonblocking: bool) -> std::io::Result<SignalFd> {
+    let set: SigSet = signals.iter().copied().collect();
+    set.thread_block()?;
+    let flags = if nonblocking { SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK } else { SfdFlags::SFD_CLOEXEC };
+    Ok(SignalFd::with_flags(&set, flags)?)
+}
+
+/// Starts a thread to which no signal is ever delivered. Every thread that begins before signals are blocked for
+/// good must be one: the kernel gives a signal to any thread that takes it, and there it would be lost.
+pub fn spawn_deaf<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<std::thread::JoinHandle<T>> {
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+    before.thread_set_mask()?;
+    thread
+}
+
+/// Reads the next signal.
+pub fn next(signals: &SignalFd) -> Option<Signal> {
+    let info = signals.read_signal().ok()??;
+    Signal::try_from(info.ssi_signo as i32).ok()
+}
+
+/// Sends `signal` to the one process `pid`. A process that is gone is no error.
+pub fn send(pid: u32, signal: Signal) {
+    let _ = nix::sys::signal::kill(Pid::from_raw(pid as i32), signal);
+}
+
+/// Lets a write to a closed pipe fail with an error, whatever disposition was inherited.
+pub fn ignore_broken_pipes() {
+    // SAFETY: no handler is installed, only a disposition set.
+    let _ = unsafe { nix::sys::signal::signal(Signal::SIGPIPE, SigHandler::SigIgn) };
+}

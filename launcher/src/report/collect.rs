@@ -1,0 +1,279 @@
+//! Reads a run folder into a [`Report`]. What is missing or damaged is named and left out.
+
+use super::chain::Comparison;
+use super::verdict::Verdict;
+use anyhow::Context;
+use foxlaunch_shared::config::Config;
+use foxlaunch_shared::evaluation::{FoldResult, Span, Track};
+use foxlaunch_shared::metric::Metric;
+use foxlaunch_shared::run_dir::RunDir;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::path::PathBuf;
+
+/// No file of settings or of a plan is larger; a larger one is something else.
+const TEXT_LIMIT: u64 = 1 << 20;
+/// No file with a fold's result is larger: three curves over ten million bars.
+const FOLD_LIMIT: u64 = 1 << 30;
+
+/// The metric that the loss plot shows.
+pub const LOSS: &str = "loss";
+/// How the names of metrics begin that were measured on the validation part.
+pub const VALIDATION: &str = "validation";
+
+/// Everything that the report shows of one run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The form of `report.json`: 1.
+    pub version: u32,
+    /// The run's name: its folder's.
+    pub run: String,
+    /// The run's folder, absolute where that can be found out.
+    pub folder: PathBuf,
+    /// Each fold that has a test result, in order.
+    pub folds: Vec<FoldReport>,
+    /// All test parts one after another; none where there is no fold.
+    pub chained: Option<Comparison>,
+    /// What the folder lacks, a sentence each.
+    pub missing: Vec<String>,
+    /// The settings, as far as they could be read.
+    #[serde(skip)]
+    pub config: Option<Config>,
+    /// The text of `config.toml`.
+    #[serde(skip)]
+    pub config_text: Option<String>,
+    /// The text of `plan.json`.
+    #[serde(skip)]
+    pub plan_text: Option<String>,
+    /// What training measured, in the order of the file.
+    #[serde(skip)]
+    pub metrics: Vec<Metric>,
+}
+
+/// One fold's test result.
+#[derive(Clone, Debug, Serialize)]
+pub struct FoldReport {
+    /// Which fold, from 0, as in the files. A person is shown one more.
+    pub fold: usize,
+    /// The instruments traded.
+    pub instruments: Vec<String>,
+    /// Where it learned.
+    pub train: Span,
+    /// Where its best checkpoint was chosen.
+    pub validation: Span,
+    /// Bars in a year.
+    pub periods_per_year: f64,
+    /// Cost of trading one unit of equity, as a share.
+    pub cost_rate: f64,
+    /// What came of it.
+    #[serde(flatten)]
+    pub result: Comparison,
+}
+
+impl Serialize for Comparison {
+    /// The numbers of the tables. Equity curves stay in the folds' own files.
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut fields = to.serialize_struct("Comparison", 6)?;
+        fields.serialize_field("test", &self.test)?;
+        fields.serialize_field("verdict", &Verdict::of(self))?;
+        fields.serialize_field("policy", &Figures(&self.policy))?;
+        fields.serialize_field("buy_and_hold", &Figures(&self.buy_and_hold))?;
+        fields.serialize_field("random", &Band(self))?;
+        fields.end()
+    }
+}
+
+struct Figures<'a>(&'a Track);
+
+impl Serialize for Figures<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut fields = to.serialize_struct("Figures", 6)?;
+        fields.serialize_field("total_return", &self.0.total_return)?;
+        fields.serialize_field("sharpe", &self.0.sharpe)?;
+        fields.serialize_field("max_drawdown", &self.0.max_drawdown)?;
+        fields.serialize_field("turnover", &self.0.turnover)?;
+        fields.serialize_field("time_in_market", &self.0.time_in_market)?;
+        fields.serialize_field("trades", &self.0.trades)?;
+        fields.end()
+    }
+}
+
+struct Band<'a>(&'a Comparison);
+
+impl Serialize for Band<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let band = &self.0.random;
+        let mut fields = to.serialize_struct("Band", 5)?;
+        fields.serialize_field("runs", &band.runs)?;
+        fields.serialize_field("estimated", &self.0.estimated)?;
+        fields.serialize_field("total_return_5_50_95", &band.total_return)?;
+        fields.serialize_field("sharpe_5_50_95", &band.sharpe)?;
+        fields.serialize_field("median", &Figures(&band.median))?;
+        fields.end()
+    }
+}
+
+impl Report {
+    /// The name of the metric that was measured on the validation part, if one was.
+    pub fn validation_metric(&self) -> Option<&str> {
+        let names = self.metrics.iter().flat_map(|metric| metric.values.keys());
+        let mut found: Vec<&String> = names.filter(|name| name.starts_with(VALIDATION)).collect();
+        found.sort_by_key(|name| (!name.contains("return"), name.as_str()));
+        found.first().map(|name| name.as_str())
+    }
+
+    /// The points (update, value) of metric `name`, a list for each fold, folds in order.
+    pub fn series(&self, name: &str) -> Vec<(u32, Vec<(f64, f64)>)> {
+        let mut series = std::collections::BTreeMap::<u32, Vec<(f64, f64)>>::new();
+        for metric in &self.metrics {
+            if let Some(value) = metric.values.get(name).copied().flatten() {
+                series.entry(metric.fold).or_default().push((metric.update as f64, value));
+            }
+        }
+        series.into_iter().collect()
+    }
+}
+
+/// Reads the run folder `run`. An error only where the folder itself cannot be read.
+pub fn collect(run: &RunDir) -> anyhow::Result<Report> {
+    let named = || format!("run folder {}", run.path().display());
+    std::fs::read_dir(run.path()).with_context(named)?;
+    let folder = std::fs::canonicalize(run.path()).with_context(named)?;
+    let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned();
+
+    let mut missing = Vec::new();
+    let config_text = text(run.config(), TEXT_LIMIT, &mut missing);
+    let config = config_text.as_deref().and_then(|text| match Config::from_toml(text, "config.toml") {
+        Ok(config) => Some(config),
+        Err(error) => {
+            missing.push(error.to_string());
+            None
+        }
+    });
+    let plan_text = text(run.plan(), TEXT_LIMIT, &mut missing);
+    let metrics = metrics(run, &mut missing);
+    let folds = folds(run, &mut missing);
+    if let Some(config) = &config {
+        for fold in (0..config.folds.count).filter(|fold| folds.iter().all(|found| found.fold != *fold)) {
+            missing.push(format!("fold {} of {} has no test result", fold + 1, config.folds.count));
+        }
+    }
+
+    let chained = Comparison::chain(&folds);
+    let folds = folds.into_iter().map(FoldReport::from).collect();
+    Ok(Report { version: 1, run: name, folder, folds, chained, missing, config, config_text, plan_text, metrics })
+}
+
+impl From<FoldResult> for FoldReport {
+    fn from(fold: FoldResult) -> FoldReport {
+        let result = Comparison::of(&fold);
+        let FoldResult { fold, instruments, train, validation, periods_per_year, cost_rate, .. } = fold;
+        FoldReport { fold, instruments, train, validation, periods_per_year, cost_rate, result }
+    }
+}
+
+/// A file's text, if it is there, readable, UTF-8 and no longer than `limit` bytes.
+fn text(path: PathBuf, limit: u64, missing: &mut Vec<String>) -> Option<String> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let read = || -> std::io::Result<String> {
+        let mut text = String::new();
+        File::open(&path)?.take(limit + 1).read_to_string(&mut text)?;
+        if text.len() as u64 > limit {
+            return Err(std::io::Error::new(ErrorKind::FileTooLarge, format!("more than {limit} bytes")));
+        }
+        Ok(text)
+    };
+    match read() {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            missing.push(format!("{name} is not there"));
+            None
+        }
+        Err(error) => {
+            missing.push(format!("{name}: {error}"));
+            None
+        }
+    }
+}
+
+fn metrics(run: &RunDir, missing: &mut Vec<String>) -> Vec<Metric> {
+    let file = match File::open(run.metrics()) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            missing.push("metrics.jsonl is not there".to_owned());
+            return Vec::new();
+        }
+        Err(error) => {
+            missing.push(format!("metrics.jsonl: {error}"));
+            return Vec::new();
+        }
+    };
+    let (mut metrics, mut bad) = (Vec::new(), Vec::new());
+    for (row, line) in BufReader::new(file).split(b'\n').enumerate() {
+        let line = match line {
+            Ok(line) => line,
+            Err(error) => {
+                missing.push(format!("metrics.jsonl, line {}: {error}", row + 1));
+                break;
+            }
+        };
+        if line.is_empty() {
+            continue;
+        }
+        match serde_json::from_slice::<Metric>(&line) {
+            Ok(metric) => metrics.push(metric),
+            Err(error) => bad.push(format!("line {}: {error}", row + 1)),
+        }
+    }
+    if let Some(first) = bad.first() {
+        missing.push(format!("metrics.jsonl has {} unreadable lines; {first}", bad.len()));
+    }
+    metrics
+}
+
+fn folds(run: &RunDir, missing: &mut Vec<String>) -> Vec<FoldResult> {
+    let mut numbers: Vec<usize> = std::fs::read_dir(run.evaluation())
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| fold_number(&entry.ok()?.file_name().to_string_lossy()))
+        .filter(|number| run.fold(*number).is_file())
+        .collect();
+    numbers.sort_unstable();
+    let mut folds = Vec::new();
+    for number in numbers {
+        let Some(text) = text(run.fold(number), FOLD_LIMIT, missing) else { continue };
+        match serde_json::from_str::<FoldResult>(&text).map_err(|e| e.to_string()).and_then(|f| check(f, number)) {
+            Ok(fold) => folds.push(fold),
+            Err(reason) => missing.push(format!("fold-{number}.json: {reason}")),
+        }
+    }
+    folds
+}
+
+/// The number in `fold-N.json`.
+fn fold_number(name: &str) -> Option<usize> {
+    name.strip_prefix("fold-")?.strip_suffix(".json")?.parse().ok()
+}
+
+/// Refuses a result whose parts do not fit together, since its numbers could not be trusted.
+fn check(fold: FoldResult, number: usize) -> Result<FoldResult, String> {
+    if fold.fold != number {
+        return Err(format!("it holds fold {}", fold.fold));
+    }
+    let tracks =
+        [("policy", &fold.policy), ("buy_and_hold", &fold.buy_and_hold), ("random.median", &fold.random.median)];
+    for (name, track) in tracks {
+        if track.equity.len() != fold.times_ns.len() + 1 {
+            return Err(format!("{name} has {} values for {} bars", track.equity.len(), fold.times_ns.len()));
+        }
+    }
+    if !fold.times_ns.is_sorted() {
+        return Err("its bars are not in the order of time".to_owned());
+    }
+    if fold.periods_per_year.is_sign_negative() {
+        return Err(format!("a year of {} bars", fold.periods_per_year));
+    }
+    Ok(fold)
+}

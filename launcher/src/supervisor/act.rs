@@ -1,0 +1,356 @@
+//! Does what [`super::state`] decides: the one loop that owns processes, and the threads that feed it.
+//!
+//! Everything that happens arrives on one channel: each worker's channel has a thread, each output pipe has one,
+//! signals have one. All starting is done on this, the main thread, since the death signal follows the thread that
+//! started a process.
+
+use super::event::{Action, Event, Outcome, Record};
+use super::journal::Journal;
+use super::state::{Settings, Supervisor};
+use crate::logs::file::LogFile;
+use crate::logs::mux::{self, Mux, Stream};
+use crate::logs::tail::Tail;
+use crate::plan::LaunchPlan;
+use crate::plan::environment::{self, AtStart};
+use crate::process::child::{self, Ended};
+use crate::process::command::Program;
+use crate::process::memory::Arena;
+use crate::process::port::HeldPort;
+use crate::process::{descendants, monotonic, signals};
+use crate::rendezvous::listener::{Heard, Line, Listener};
+use crate::screen::Screen;
+use foxlaunch_shared::ids::{Attempt, Rank};
+use foxlaunch_shared::protocol::{ArenaPlace, FromLauncher};
+use foxlaunch_shared::run_dir::RunDir;
+use foxlaunch_shared::{env, exit};
+use nix::sys::signal::Signal;
+use std::collections::{BTreeMap, VecDeque};
+use std::process::Child;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long what a worker said last may be on its way after it ended. A process that it forked may hold its channel
+/// open, so the channel's end alone is not waited for.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+/// How long one round of killing lasts before the state is asked again.
+const KILL_ROUND: Duration = Duration::from_secs(1);
+
+/// What the threads send to the loop.
+enum Input {
+    Event(Event),
+    Connected(Rank, Line),
+    /// Everything that a worker said has been heard.
+    Closed(Rank),
+    /// Some child ended: look which.
+    Child,
+}
+
+struct Running {
+    pid: u32,
+    line: Option<Line>,
+    /// Dropped when the process is gone, which ends the wait for its connection.
+    listener: Option<Listener>,
+    closed: bool,
+}
+
+/// A worker that is gone, but may not have been heard out.
+struct Ending {
+    rank: Rank,
+    how: Ended,
+    latest: Duration,
+}
+
+/// A job as it ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// How.
+    pub outcome: Outcome,
+    /// The last lines of each worker.
+    pub tails: BTreeMap<Rank, Vec<String>>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+struct Actor<'a> {
+    plan: &'a LaunchPlan,
+    screen: Arc<Screen>,
+    input: Sender<Input>,
+    running: BTreeMap<Rank, Running>,
+    /// In the order in which they were seen to end.
+    ending: VecDeque<Ending>,
+    arena: Option<Arena>,
+    port: Option<HeldPort>,
+    mux: Mux,
+    tails: BTreeMap<Rank, Arc<Mutex<Tail>>>,
+    journal: Journal,
+}
+
+/// Runs the job that `plan` describes, to its end.
+pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finished> {
+    let begin = monotonic();
+    let now = || monotonic().saturating_sub(begin);
+    descendants::become_subreaper()?;
+    let (input, inputs) = channel();
+    watch_signals(input.clone())?;
+
+    let console = screen.clone();
+    let several = plan.devices.len() > 1;
+    let mux = Mux::start(move |line: &mux::Line| console.worker_line(line, several))?;
+    let port = if plan.own_worker { None } else { Some(HeldPort::take()?) };
+    let journal = Journal::open(&plan.run.events())?;
+    let mut actor = Actor {
+        plan,
+        screen,
+        input,
+        running: BTreeMap::new(),
+        ending: VecDeque::new(),
+        arena: None,
+        port,
+        mux,
+        tails: BTreeMap::new(),
+        journal,
+    };
+    let mut state = Supervisor::new(Settings {
+        world: plan.world(),
+        attempt: plan.attempt,
+        grace: plan.grace,
+        peer_grace: plan.peer_grace,
+    });
+    let outcome = actor.run(&mut state, &inputs, &now);
+    let left_out = actor.mux.finish();
+    if left_out > 0 {
+        let logs = plan.logs.display();
+        actor
+            .screen
+            .tell(&format!("{left_out} lines were not shown, since the console did not keep up; {logs} has them"));
+    }
+    actor.screen.finish();
+    let last = |tail: &Arc<Mutex<Tail>>| tail.lock().map(|tail| tail.last(15)).unwrap_or_default();
+    let tails = actor.tails.iter().map(|(rank, tail)| (*rank, last(tail))).collect();
+    Ok(Finished { outcome, tails, took: now() })
+}
+
+impl Actor<'_> {
+    fn run(&mut self, state: &mut Supervisor, inputs: &Receiver<Input>, now: &dyn Fn() -> Duration) -> Outcome {
+        let mut events = vec![Event::Begin];
+        loop {
+            for event in std::mem::take(&mut events) {
+                for action in state.on(now(), event) {
+                    if let Action::Finish(outcome) = action {
+                        return outcome;
+                    }
+                    events.extend(self.act(now(), action));
+                }
+            }
+            if !events.is_empty() {
+                continue;
+            }
+            let ending = self.ending.front().map(|ending| ending.latest);
+            let wait = state.deadline().into_iter().chain(ending).min().map(|at| at.saturating_sub(now()));
+            let next = match wait {
+                Some(wait) => inputs.recv_timeout(wait),
+                None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match next {
+                Ok(Input::Event(event)) => events.push(event),
+                Ok(Input::Child) => self.reap(now()),
+                Ok(Input::Connected(rank, line)) => {
+                    if let Some(running) = self.running.get_mut(&rank) {
+                        running.line = Some(line);
+                    }
+                }
+                Ok(Input::Closed(rank)) => {
+                    if let Some(running) = self.running.get_mut(&rank) {
+                        running.closed = true;
+                    }
+                }
+                Err(_) if state.deadline().is_some_and(|at| at <= now()) => events.push(Event::Tick),
+                Err(_) => {}
+            }
+            self.bury(now(), &mut events);
+        }
+    }
+
+    /// Takes every child that ended; those that are not workers are orphans that we inherited.
+    fn reap(&mut self, now: Duration) {
+        while let Some((pid, how)) = child::reap_one() {
+            self.ended(now, pid, how);
+        }
+    }
+
+    fn ended(&mut self, now: Duration, pid: u32, how: Ended) {
+        let Some((rank, running)) = self.running.iter_mut().find(|(_, running)| running.pid == pid) else { return };
+        running.listener = None;
+        self.ending.push_back(Ending { rank: *rank, how, latest: now + LAST_WORDS });
+    }
+
+    /// Tells of the workers that ended, in order, each once it was heard out: its last words say why it ended.
+    fn bury(&mut self, now: Duration, events: &mut Vec<Event>) {
+        while let Some(Ending { rank, how, latest }) = self.ending.front() {
+            let heard_out = self.running.get(rank).is_none_or(|running| running.closed);
+            if !heard_out && now < *latest {
+                return;
+            }
+            let (attempt, rank, how) = (self.plan.attempt, *rank, *how);
+            events.push(Event::Exited { attempt, rank, how });
+            self.running.remove(&rank);
+            self.ending.pop_front();
+        }
+    }
+
+    fn act(&mut self, now: Duration, action: Action) -> Option<Event> {
+        match action {
+            Action::Spawn { attempt, rank } => return Some(self.spawn(attempt, rank)),
+            Action::Welcome { attempt, comm_id, arena_bytes } => {
+                if arena_bytes > 0 && self.arena.is_none() {
+                    match Arena::new(arena_bytes) {
+                        Ok(arena) => self.arena = Some(arena),
+                        Err(error) => self.screen.tell(&format!("no shared memory of {arena_bytes} bytes: {error}")),
+                    }
+                }
+                let place = |arena: &Arena| ArenaPlace { path: arena.path(), bytes: arena.bytes };
+                let arena = self.arena.as_ref().map(place);
+                for rank in self.plan.world().ranks() {
+                    let message = FromLauncher::Welcome { comm_id: comm_id.clone(), arena: arena.clone() };
+                    self.send(attempt, rank, &message);
+                }
+            }
+            Action::Send { attempt, rank, message } => self.send(attempt, rank, &message),
+            Action::Signal { rank, signal, .. } => {
+                // A process that was reaped has given up its pid, which may be another's now.
+                let alive = self.running.get(&rank).filter(|running| running.listener.is_some());
+                if let (Some(running), Ok(signal)) = (alive, Signal::try_from(signal)) {
+                    signals::send(running.pid, signal);
+                }
+            }
+            Action::SignalLeft(signal) => {
+                if let Some(signal) = rustix::process::Signal::from_named_raw(signal) {
+                    descendants::living().iter().for_each(|process| process.signal(signal));
+                }
+            }
+            Action::Survey => return Some(Event::Left(describe(&descendants::living()))),
+            Action::KillAll => {
+                let mut ended = Vec::new();
+                let left = descendants::kill_all(KILL_ROUND, |pid, how| ended.push((pid, how)));
+                ended.into_iter().for_each(|(pid, how)| self.ended(now, pid, how));
+                return Some(Event::Left(describe(&left)));
+            }
+            Action::Show(display) => self.screen.show(&display),
+            Action::Tell(text) => self.screen.tell(&text),
+            Action::Record(record) => self.record(now, &record),
+            Action::Finish(_) => {}
+        }
+        None
+    }
+
+    fn record(&mut self, now: Duration, record: &Record) {
+        if let Some(warning) = self.journal.write(now, record) {
+            self.screen.tell(&warning);
+        }
+    }
+
+    fn send(&self, attempt: Attempt, rank: Rank, message: &FromLauncher) {
+        if attempt == self.plan.attempt
+            && let Some(line) = self.running.get(&rank).and_then(|running| running.line.as_ref())
+        {
+            line.send(message);
+        }
+    }
+
+    fn spawn(&mut self, attempt: Attempt, rank: Rank) -> Event {
+        match self.try_spawn(attempt, rank) {
+            Ok(pid) => Event::Spawned { attempt, rank, pid },
+            Err(SpawnError::Exec(error)) => {
+                let program = self.plan.program.display();
+                let (code, why) = match error.kind() {
+                    std::io::ErrorKind::NotFound => (exit::NOT_FOUND, format!("{program}: no such program")),
+                    std::io::ErrorKind::PermissionDenied => (
+                        exit::NOT_EXECUTABLE,
+                        format!("{program} cannot be executed: {error}; is its executable bit set (chmod +x)?"),
+                    ),
+                    _ => (exit::NOT_EXECUTABLE, format!("{program} cannot be executed: {error}")),
+                };
+                Event::SpawnFailed { attempt, rank, code, why }
+            }
+            Err(SpawnError::Ours(error)) => {
+                Event::SpawnFailed { attempt, rank, code: exit::CANT_CREATE, why: error.to_string() }
+            }
+        }
+    }
+
+    fn try_spawn(&mut self, attempt: Attempt, rank: Rank) -> Result<u32, SpawnError> {
+        let input = self.input.clone();
+        let listener = Listener::open(attempt, rank, move |heard| {
+            let _ = input.send(match heard {
+                Heard::Connected(line) => Input::Connected(rank, line),
+                Heard::Closed => Input::Closed(rank),
+                Heard::Said(message) => Input::Event(Event::Said { attempt, rank, message }),
+                Heard::Refused(why) => Input::Event(Event::Refused { attempt, rank, why }),
+            });
+        })?;
+        let path = RunDir::log(&self.plan.logs, attempt, rank);
+        let named = |error| std::io::Error::other(format!("{}: {error}", path.display()));
+        let log = Arc::new(LogFile::open(&path).map_err(named)?);
+        let start = AtStart { channel: listener.name.clone(), master_port: self.port.as_ref().map(|port| port.number) };
+        let program = Program {
+            program: self.plan.program.clone(),
+            args: self.plan.args.clone(),
+            set: environment::of_worker(self.plan, rank, attempt, Some(&start)),
+            unset: env::inherited_contract().map(str::to_owned).collect(),
+        };
+        let mut child: Child = program.spawn_worker().map_err(SpawnError::Exec)?;
+        let tail = self.tails.entry(rank).or_default().clone();
+        let outputs: [(Stream, Option<Box<dyn std::io::Read + Send>>); 2] = [
+            (Stream::Out, child.stdout.take().map(|pipe| Box::new(pipe) as _)),
+            (Stream::Err, child.stderr.take().map(|pipe| Box::new(pipe) as _)),
+        ];
+        for (stream, pipe) in outputs {
+            let screen = self.screen.clone();
+            let warn = move |warning: String| screen.tell(&warning);
+            if let Some(pipe) = pipe {
+                self.mux.read(rank, stream, pipe, log.clone(), tail.clone(), warn)?;
+            }
+        }
+        self.running.insert(rank, Running { pid: child.id(), line: None, listener: Some(listener), closed: false });
+        Ok(child.id())
+    }
+}
+
+enum SpawnError {
+    /// The program cannot be executed.
+    Exec(std::io::Error),
+    /// What we need for it cannot be had.
+    Ours(std::io::Error),
+}
+
+impl From<std::io::Error> for SpawnError {
+    fn from(error: std::io::Error) -> SpawnError {
+        SpawnError::Ours(error)
+    }
+}
+
+fn describe(processes: &[descendants::Descendant]) -> Vec<String> {
+    processes.iter().map(|process| format!("{} ({})", process.pid, process.name)).collect()
+}
+
+/// Turns signals into events, on a thread of its own.
+fn watch_signals(input: Sender<Input>) -> std::io::Result<()> {
+    let mut watched = signals::stopping();
+    watched.extend(signals::FORWARDED);
+    watched.push(Signal::SIGCHLD);
+    let events = signals::as_descriptor(&watched, false)?;
+    std::thread::Builder::new().name("signals".into()).stack_size(256 << 10).spawn(move || {
+        loop {
+            let next = match signals::next(&events) {
+                Some(Signal::SIGCHLD) => Input::Child,
+                Some(signal) => Input::Event(Event::Signal(signal as i32)),
+                None => continue,
+            };
+            if input.send(next).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! What happens to a job, and what is done about it: the words between the pure [`super::state`] and the
+//! handles in [`super::act`].
+
+use crate::process::child::Ended;
+use foxlaunch_shared::ids::{Attempt, Rank};
+use foxlaunch_shared::protocol::{CommId, Display, Fault, FromLauncher, FromWorker};
+use serde::Serialize;
+use std::time::Duration;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The beginning.
+    Begin,
+    /// A worker was started.
+    Spawned {
+        /// In which attempt.
+        attempt: Attempt,
+        /// Which worker.
+        rank: Rank,
+        /// Its process.
+        pid: u32,
+    },
+    /// A worker could not be started.
+    SpawnFailed {
+        /// In which attempt.
+        attempt: Attempt,
+        /// Which worker.
+        rank: Rank,
+        /// The exit code that says why.
+        code: i32,
+        /// Why, in words.
+        why: String,
+    },
+    /// A worker said something.
+    Said {
+        /// In which attempt.
+        attempt: Attempt,
+        /// Which worker.
+        rank: Rank,
+        /// What.
+        message: FromWorker,
+    },
+    /// A frame on a worker's channel was refused.
+    Refused {
+        /// In which attempt.
+        attempt: Attempt,
+        /// On whose channel.
+        rank: Rank,
+        /// Why.
+        why: String,
+    },
+    /// A worker's process ended.
+    Exited {
+        /// In which attempt.
+        attempt: Attempt,
+        /// Which worker.
+        rank: Rank,
+        /// How.
+        how: Ended,
+    },
+    /// A signal reached us.
+    Signal(i32),
+    /// The answer to [`Action::Survey`] and [`Action::KillAll`]: processes that descend from us and live.
+    Left(Vec<String>),
+    /// A deadline has come.
+    Tick,
+}
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Start a worker; [`Event::Spawned`] or [`Event::SpawnFailed`] follows.
+    Spawn {
+        /// In which attempt.
+        attempt: Attempt,
+        /// Which worker.
+        rank: Rank,
+    },
+    /// Make the shared memory and welcome all workers.
+    Welcome {
+        /// In which attempt.
+        attempt: Attempt,
+        /// Rank 0's id, under NCCL.
+        comm_id: Option<CommId>,
+        /// How much shared memory; 0 for none.
+        arena_bytes: u64,
+    },
+    /// Tell a worker something.
+    Send {
+        /// In which attempt.
+        attempt: Attempt,
+        /// Which worker.
+        rank: Rank,
+        /// What.
+        message: FromLauncher,
+    },
+    /// Signal a worker's own process.
+    Signal {
+        /// In which attempt.
+        attempt: Attempt,
+        /// Which worker.
+        rank: Rank,
+        /// The signal.
+        signal: i32,
+    },
+    /// Signal everything else that descends from us.
+    SignalLeft(i32),
+    /// Look for what still lives; [`Event::Left`] follows.
+    Survey,
+    /// Kill everything that descends from us, for a bounded time; [`Event::Left`] follows.
+    KillAll,
+    /// Show progress.
+    Show(Display),
+    /// Tell the person something.
+    Tell(String),
+    /// Write a line into the run's events.
+    Record(Record),
+    /// The job is over.
+    Finish(Outcome),
+}
+
+/// A line of `events.jsonl`, less its times.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[allow(missing_docs)] // the names are those of `Event`
+pub enum Record {
+    Begin { world_size: u32 },
+    Spawn { attempt: Attempt, rank: Rank, pid: u32 },
+    SpawnFailed { attempt: Attempt, rank: Rank, code: i32, why: String },
+    Hello { attempt: Attempt, rank: Rank },
+    Welcome { attempt: Attempt, arena_bytes: u64 },
+    Ready { attempt: Attempt, rank: Rank },
+    FirstStep { attempt: Attempt, rank: Rank },
+    Checkpoint { attempt: Attempt, rank: Rank, step: u64, path: String },
+    Note { attempt: Attempt, rank: Rank, text: String },
+    Fault { attempt: Attempt, rank: Rank, message: String, code: i32 },
+    Refused { attempt: Attempt, rank: Rank, why: String },
+    Exit { attempt: Attempt, rank: Rank, how: String, code: i32 },
+    Signal { signal: i32 },
+    Stop { within_ms: u64 },
+    Kill { attempt: Attempt, rank: Rank },
+    Leftovers { processes: Vec<String> },
+    End { code: i32 },
+}
+
+/// What made a job fail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cause {
+    /// The worker.
+    pub rank: Rank,
+    /// How it ended; `None` if it never began.
+    pub how: Option<Ended>,
+    /// What it said about it, or why it could not begin.
+    pub fault: Option<Fault>,
+    /// When, since the beginning.
+    pub at: Duration,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The job's exit code.
+    pub code: i32,
+    /// What failed first, if anything did.
+    pub cause: Option<Cause>,
+    /// The signal that asked for the end, if one did.
+    pub stopped_by: Option<i32>,
+    /// How the other workers ended, where not well.
+    pub others: Vec<(Rank, String)>,
+    /// Processes that do not end, even when killed.
+    pub unkillable: Vec<String>,
+}

@@ -1,0 +1,7 @@
+//! Keeps watch over a job's workers: [`event`] says what can happen and be done, [`state`] decides, [`act`] does.
+
+pub mod act;
+pub mod event;
+pub mod journal;
+pub mod state;
+pub mod verdict;

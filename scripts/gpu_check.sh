@@ -1,0 +1,198 @@
+#!/usr/bin/env bash
+# Checks everything that needs NVIDIA devices, on a machine with two of them, Python 3 with PyTorch (its wheels bring CUDA's
+# libraries), no Rust and no network. Takes what scripts/gpu_pack.sh packed. Goes on after failures, prints a table last, and ends
+# with 1 if anything failed. Under 9 minutes.
+#
+# Usage: scripts/gpu_check.sh [PACK_DIR] [OUT]      PACK_DIR defaults to .gpu, OUT to $OUT or ./gpu_check_out.
+set -uo pipefail
+
+pack=$(cd "${1:-.gpu}" && pwd) || exit 2
+out=${2:-${OUT:-gpu_check_out}}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+bin=$(mktemp -d /tmp/foxlaunch-gpu.XXXXXX)
+python3 - "$pack/pack.tar.xz" "$bin" <<'PY' || exit 2
+import sys, tarfile
+tarfile.open(sys.argv[1], "r:xz").extractall(sys.argv[2])
+PY
+chmod +x "$bin"/fox*
+export PATH=$bin:$PATH
+LD_LIBRARY_PATH=$(python3 - <<'PY'
+import glob, os
+import nvidia
+parts = sorted({os.path.dirname(f) for root in nvidia.__path__ for f in glob.glob(root + "/**/lib*.so*", recursive=True)})
+print(":".join(parts + [p for p in [os.environ.get("LD_LIBRARY_PATH", "")] if p]))
+PY
+)
+export LD_LIBRARY_PATH
+cd "$out" || exit 2 # where `run` makes its run folders
+steps=${STEPS:-1000}
+results=$out/results.tsv
+: >"$results"
+
+record() { # NAME PASS|FAIL SECONDS NOTE
+    printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" >>"$results"
+    printf '%-4s %-28s %6s s  %s\n' "$2" "$1" "$3" "$4"
+}
+
+check() { # NAME LIMIT COMMAND...: passes if the command or function ends with 0 in time; its output is in $out/NAME.log
+    local name=$1 limit=$2 start=$EPOCHREALTIME code=0 note=''
+    shift 2
+    timeout -k 5 "$limit" bash -c '"$@"' check "$@" >"$out/$name.log" 2>&1 || code=$?
+    ((code == 0)) || note="code $code: $(grep -v '^[[:space:]]*$' "$out/$name.log" | tail -1 | cut -c1-120)"
+    record "$name" "$([[ $code == 0 ]] && echo PASS || echo FAIL)" "$(since "$start")" "$note"
+    return $code
+}
+
+since() { python3 -c 'import sys, time; print(f"{time.time() - float(sys.argv[1]):.1f}")' "$1"; }
+
+on_gpus() { # GPUS COMMAND...: one process for each device, each seeing its own only
+    local gpus=$1
+    shift
+    # Like our own worker: NCCL listens on loopback only.
+    NCCL_SOCKET_IFNAME=lo NCCL_RAS_ENABLE=0 FOXLAUNCH_CHECK_COLLECTIVES=0 \
+        foxlaunch --gpus "$gpus" --visible own --log-dir "$out/logs-$RANDOM$RANDOM" run -- "$@"
+}
+export -f on_gpus
+export out
+
+own_device() { # FILE: of nvidia-smi's samples; passes if each process had one device, and no device two processes
+    python3 - "$1" <<'PY'
+import sys
+pairs = {tuple(f.strip() for f in line.split(",")[:2]) for line in open(sys.argv[1]) if "," in line}
+pids, devices = [p for _, p in pairs], [d for d, _ in pairs]
+print("processes and devices seen:", sorted(pairs))
+sys.exit(not (len(pairs) == 2 and len(set(pids)) == 2 and len(set(devices)) == 2))
+PY
+}
+
+listeners() { # PID...: the sockets on which these processes listen, as hexadecimal address:port
+    python3 - "$@" <<'PY'
+import glob, os, sys
+inodes = set()
+for pid in sys.argv[1:]:
+    for fd in glob.glob(f"/proc/{pid}/fd/*"):
+        try: inodes.add(os.readlink(fd))
+        except OSError: pass
+loopback = True
+for table in ("tcp", "tcp6"):
+    for line in list(open(f"/proc/net/{table}"))[1:]:
+        f = line.split()
+        if f[3] == "0A" and f"socket:[{f[9]}]" in inodes:
+            ours = f[1].split(":")[0] in ("0100007F", "00000000000000000000000001000000")
+            print(table, f[1], "loopback" if ours else "OPEN TO OTHERS")
+            loopback = loopback and ours
+sys.exit(not loopback)
+PY
+}
+
+descendants() { # PID
+    local child
+    for child in $(pgrep -P "$1"); do echo "$child"; descendants "$child"; done
+}
+
+train() { # NAME GPUS
+    local name=$1 gpus=$2 run=$out/run-$1 pid
+    rm -rf "$run"
+    : >"$out/$name.apps"
+    : >"$out/$name.sockets"
+    foxlaunch --gpus "$gpus" train dqn --steps "$steps" --out "$run" &
+    pid=$!
+    while kill -0 "$pid" 2>/dev/null; do
+        nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv,noheader >>"$out/$name.apps"
+        # shellcheck disable=SC2046
+        listeners $(descendants "$pid") >>"$out/$name.sockets"
+        sleep 0.5
+    done
+    wait "$pid"
+}
+export -f train listeners descendants
+export steps
+
+kill_one() { # driver|call: kills rank 1 in the middle of an all-reduce; the job must end within 5 s and free both devices
+    local log=$out/stuck-$1.txt pid start victim code waited
+    on_gpus 0,1 fox-test-gpu stuck "$1" >"$log" 2>&1 &
+    pid=$!
+    for _ in $(seq 300); do
+        [[ $(grep -c 'is reducing' "$log") == 2 ]] && break
+        sleep 0.1
+    done
+    victim=$(sed -n 's/.*foxlaunch-stuck rank=1 pid=\([0-9]*\).*/\1/p' "$log" | head -1)
+    [[ -n $victim ]] || { echo "no rank 1 came to reduce"; tail -20 "$log"; kill "$pid"; return 1; }
+    start=$EPOCHREALTIME
+    kill -9 "$victim"
+    wait "$pid"
+    code=$?
+    waited=$(since "$start")
+    tail -15 "$log"
+    echo "foxlaunch-killed wait=$1 exit_code=$code seconds=$waited"
+    nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv,noheader | tee "$out/after-$1.apps"
+    [[ ! -s $out/after-$1.apps ]] || { echo "a device still has a process"; return 1; }
+    [[ $code != 0 ]] && python3 -c 'import sys; sys.exit(float(sys.argv[1]) > 5)' "$waited"
+}
+export -f kill_one since
+
+parity() {
+    on_gpus 0 fox-test-gpu parity "$out/parity-1.json" && on_gpus 0,1 fox-test-gpu parity "$out/parity-2.json" "$out/parity-1.json"
+}
+peer() { python3 -m torch.distributed.run --nproc-per-node 2 "$1/torch_allreduce.py" --device cuda; }
+only_loopback() { cat "$1"; [[ -s $1 ]] && ! grep -q 'OPEN TO OTHERS' "$1"; }
+export -f own_device parity peer only_loopback
+
+nvidia-smi -L | tee "$out/nvidia-smi.txt"
+check devices 60 foxlaunch devices
+check device-of-each-rank 60 on_gpus 0,1 fox-test-gpu device
+check kernels 60 on_gpus 0 fox-test-gpu kernels
+check laws 90 on_gpus 0,1 fox-test-gpu laws
+check parity 90 parity
+check train-1 120 train 1 0
+check train-2 120 train 2 0,1
+check train-2-own-device 10 own_device "$out/2.apps"
+check train-2-loopback 10 only_loopback "$out/2.sockets"
+check allreduce 60 on_gpus 0,1 fox-test-gpu allreduce
+check allreduce-torch 90 peer "$bin"
+check kill-in-driver 45 kill_one driver
+check kill-in-call 45 kill_one call
+
+python3 - "$out" "$steps" <<'PY' | tee "$out/table.txt"
+import json, os, re, sys
+out, steps = sys.argv[1], int(sys.argv[2])
+
+def lines(name):
+    path = os.path.join(out, name)
+    return open(path, errors="replace").read().splitlines() if os.path.exists(path) else []
+
+def all_reduce(name):
+    found = {}
+    for line in lines(name):
+        m = re.search(r"bytes=(\d+) us=([\d.]+) busbw_GBps=([\d.]+)", line)
+        if m: found[int(m[1])] = (float(m[2]), float(m[3]))
+    return found
+
+print("\nall-reduce, 2 GPUs, f32 sum in place")
+print(f"{'bytes':>12} {'foxlaunch us':>13} {'GB/s':>8} {'torch us':>10} {'GB/s':>8} {'ours/torch':>11}")
+ours, theirs = all_reduce("allreduce.log"), all_reduce("allreduce-torch.log")
+for size in sorted(ours | theirs):
+    (a, ab), (b, bb) = ours.get(size, (0, 0)), theirs.get(size, (0, 0))
+    print(f"{size:12} {a:13.1f} {ab:8.2f} {b:10.1f} {bb:8.2f} {a / b if b else 0:11.2f}")
+
+print(f"\ntrain dqn --steps {steps}")
+for gpus in (1, 2):
+    events = [json.loads(l) for l in lines(f"run-{gpus}/events.jsonl") if l.startswith("{")]
+    at = lambda name: [e["t"] for e in events if e.get("event") == name]
+    first, last, ready = at("first_step"), at("exit"), at("ready")
+    if not first or not last:
+        print(f"{gpus} GPU(s): no first step")
+        continue
+    evaluation = os.path.join(out, f"run-{gpus}", "evaluation")
+    folds = len(os.listdir(evaluation)) if os.path.isdir(evaluation) else 1
+    rate = steps * max(folds, 1) / (max(last) - min(first))
+    print(f"{gpus} GPU(s): ready after {max(ready):.2f} s, first step after {max(first):.2f} s, {rate:.0f} steps/s with evaluation ({folds} folds)")
+for name in ("kill-in-driver.log", "kill-in-call.log", "parity.log"):
+    print("\n".join(l for l in lines(name) if "foxlaunch-killed" in l or "foxlaunch-parity" in l))
+PY
+
+echo
+column -t -s "$(printf '\t')" "$results" 2>/dev/null || cat "$results"
+rm -rf "$bin"
+! grep -q "$(printf '\tFAIL\t')" "$results"

@@ -1,0 +1,60 @@
+//! `fox-test-gpu`: what can only be checked on a machine with NVIDIA devices, in one program that travels there.
+//!
+//! Each verb joins the world as any program does, so it is run under the launcher:
+//! `foxlaunch --gpus 0,1 run --visible own -- fox-test-gpu laws`. `scripts/gpu_check.sh` runs them all.
+//!
+//! | verb | what it does |
+//! |---|---|
+//! | `device` | says which device this rank has, and that no two ranks share one |
+//! | `kernels` | our kernels against their host forms, bit for bit |
+//! | `laws` | what every collective must do, for NCCL, on host and on device memory |
+//! | `allreduce` | times all-reduce by size |
+//! | `parity FILE [OTHER]` | trains on frozen batches, writes the losses; with OTHER, compares them |
+//! | `stuck driver\|call` | all-reduces until killed, waiting inside the driver or inside our own call |
+
+#[path = "gpu/allreduce.rs"]
+mod allreduce;
+#[path = "gpu/device.rs"]
+mod device;
+#[path = "gpu/kernels.rs"]
+mod kernels;
+#[path = "gpu/laws.rs"]
+mod laws;
+#[path = "gpu/parity.rs"]
+mod parity;
+#[path = "gpu/stuck.rs"]
+mod stuck;
+
+use anyhow::{Context, Result, bail};
+use foxlaunch_worker::world::World;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: fox-test-gpu device | kernels | laws | allreduce | parity FILE [OTHER] | stuck driver|call";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match run(&words.iter().map(String::as_str).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("fox-test-gpu: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[&str]) -> Result<()> {
+    let mut world = World::join().context("joining the world")?;
+    match words {
+        ["device"] => device::tell(&mut world)?,
+        ["kernels"] => kernels::check(&world)?,
+        ["laws"] => laws::check(&mut world)?,
+        ["allreduce"] => allreduce::time(&mut world)?,
+        ["parity", file] => parity::train(&mut world, file, None)?,
+        ["parity", file, other] => parity::train(&mut world, file, Some(other))?,
+        ["stuck", "driver"] => stuck::reduce(&mut world, stuck::Where::Driver)?,
+        ["stuck", "call"] => stuck::reduce(&mut world, stuck::Where::Call)?,
+        _ => bail!("{USAGE}"),
+    }
+    world.leave();
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! What every collective must do, for NCCL: the law-suite on host memory, the same sums on device memory, and an error on
+//! all ranks where they make different calls.
+
+use crate::kernels::numbers;
+use anyhow::{Context, Result, bail, ensure};
+use foxlaunch_shared::protocol::Transport;
+use foxlaunch_worker::collectives::{Buffer, CollectiveError, ReduceOp};
+use foxlaunch_worker::world::World;
+
+/// Elements of device buffers: none, one, odd, and 64 MiB.
+const SIZES: [usize; 6] = [0, 1, 3, 1000, 1_000_003, 16 << 20];
+
+/// Runs all laws.
+pub(crate) fn check(world: &mut World) -> Result<()> {
+    let transport = world.collective().transport();
+    ensure!(transport == Transport::Nccl, "these laws are for NCCL, not for {transport:?}");
+    for n in SIZES {
+        for op in [ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Max] {
+            on_device(world, n, op).with_context(|| format!("all_reduce {op:?} of {n} f32 in device memory"))?;
+        }
+    }
+    mismatch(world).context("different calls")?;
+    in_host_memory(world)?;
+    println!("foxlaunch-laws rank={} transport=nccl all laws hold", world.rank());
+    Ok(())
+}
+
+fn in_host_memory(world: &mut World) -> Result<()> {
+    if let Err(why) = foxlaunch_worker::collectives::law::check(world.collective(), 7) {
+        bail!("{why}");
+    }
+    Ok(())
+}
+
+/// Reduces numbers that every rank can compute for all ranks.
+fn on_device(world: &mut World, n: usize, op: ReduceOp) -> Result<()> {
+    let ranks = world.world_size().0;
+    let stream = world.device().as_cuda_device()?.cuda_stream();
+    let seed = |rank: u32| u64::from(rank) + 1;
+    let mut buffer = if n == 0 { stream.null()? } else { stream.clone_htod(&numbers(seed(world.rank().0), n))? };
+    world.collective().all_reduce(Buffer::CudaF32(&mut buffer), op)?;
+    let result = if n == 0 { Vec::new() } else { stream.clone_dtoh(&buffer)? };
+    ensure!(result.len() == n, "{} elements came back", result.len());
+    let mut expected = vec![if op == ReduceOp::Max { f64::MIN } else { 0.0 }; n];
+    for rank in 0..ranks {
+        for (sum, x) in expected.iter_mut().zip(numbers(seed(rank), n)) {
+            *sum = if op == ReduceOp::Max { sum.max(f64::from(x)) } else { *sum + f64::from(x) };
+        }
+    }
+    let divisor = if op == ReduceOp::Avg { f64::from(ranks) } else { 1.0 };
+    for (at, (got, sum)) in result.iter().zip(&expected).enumerate() {
+        let wanted = sum / divisor;
+        // one rounding of 2^-24 for each addition, of sums below the number of ranks
+        let tolerance = if op == ReduceOp::Max { 0.0 } else { f64::from(ranks * ranks) * 2f64.powi(-24) };
+        ensure!((f64::from(*got) - wanted).abs() <= tolerance, "element {at} is {got} instead of {wanted}");
+    }
+    Ok(())
+}
+
+/// Different calls give an error that names both sides, on every rank, and leave the communicator usable.
+fn mismatch(world: &mut World) -> Result<()> {
+    if world.world_size().0 == 1 {
+        return Ok(());
+    }
+    let first = world.is_first();
+    let collective = world.collective();
+    collective.check_calls(true);
+    for round in 0..3 {
+        let outcome = match (round, first) {
+            (0, true) => collective.barrier(),
+            (0, false) => collective.all_reduce(Buffer::F32(&mut [1.0; 3]), ReduceOp::Sum),
+            (1, true) => collective.all_reduce(Buffer::F32(&mut [1.0; 4]), ReduceOp::Sum),
+            (1, false) => collective.all_reduce(Buffer::F32(&mut [1.0; 5]), ReduceOp::Sum),
+            (_, true) => collective.all_reduce(Buffer::F64(&mut [1.0; 4]), ReduceOp::Max),
+            (_, false) => collective.all_reduce(Buffer::F32(&mut [1.0; 4]), ReduceOp::Max),
+        };
+        match outcome {
+            Err(CollectiveError::Mismatch { here, there, .. }) if here != there => {}
+            other => bail!("round {round} ended with {other:?}"),
+        }
+    }
+    collective.barrier().context("the barrier after them")?;
+    collective.check_calls(false);
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! The CUDA forms: compiled once for each process and device, launched on the buffers' own stream.
+
+use super::flat::{BLOCK, NORM_BLOCKS};
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, CudaView, CudaViewMut};
+use cudarc::driver::{DriverError, LaunchConfig, PushKernelArg};
+use cudarc::nvrtc::{CompileError, CompileOptions, compile_ptx_with_opts};
+use std::sync::{Arc, Mutex, PoisonError};
+use thiserror::Error;
+
+/// The kernels' text.
+const SOURCE: &str = include_str!("flat.cu");
+/// More blocks than this bring nothing: each thread takes several elements then.
+const MOST_BLOCKS: usize = 2048;
+
+/// Why a kernel could not run.
+#[derive(Debug, Error)]
+pub enum KernelError {
+    /// NVRTC refused the text, or is not the version that the driver wants.
+    #[error("NVRTC could not compile the kernels: {0}")]
+    Compile(String),
+    /// The driver refused the module or a launch.
+    #[error("the CUDA driver refused a kernel: {0}")]
+    Driver(#[from] DriverError),
+}
+
+impl From<KernelError> for candle_core::Error {
+    fn from(error: KernelError) -> candle_core::Error {
+        candle_core::Error::wrap(error)
+    }
+}
+
+/// The modules compiled so far, by context: one, except in tests.
+static MODULES: Mutex<Vec<(Arc<CudaContext>, Arc<CudaModule>)>> = Mutex::new(Vec::new());
+
+/// The kernel `name` on the device of `stream`. The first call in a process compiles all, in about a quarter of a
+/// second.
+fn function(stream: &CudaStream, name: &str) -> Result<CudaFunction, KernelError> {
+    let context = stream.context();
+    let mut modules = MODULES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, module)) = modules.iter().find(|(known, _)| known == context) {
+        return Ok(module.load_function(name)?);
+    }
+    let module = compile(context)?;
+    modules.push((Arc::clone(context), Arc::clone(&module)));
+    Ok(module.load_function(name)?)
+}
+
+fn compile(context: &Arc<CudaContext>) -> Result<Arc<CudaModule>, KernelError> {
+    let (major, minor) = context.compute_capability()?;
+    let options = CompileOptions {
+        // fused multiply-add rounds once where the host rounds twice
+        fmad: Some(false),
+        options: vec![format!("--gpu-architecture=compute_{major}{minor}")],
+        ..CompileOptions::default()
+    };
+    let ptx = compile_ptx_with_opts(SOURCE, options).map_err(|error| match error {
+        CompileError::CompileError { log, .. } => KernelError::Compile(log.to_string_lossy().into_owned()),
+        other => KernelError::Compile(format!("{other:?}")),
+    })?;
+    Ok(context.load_module(ptx)?)
+}
+
+/// Compiles the kernels now rather than at the first step.
+pub fn prepare(stream: &CudaStream) -> Result<(), KernelError> {
+    function(stream, "scale").map(drop)
+}
+
+/// A launch over `n` elements.
+fn over(n: usize) -> LaunchConfig {
+    blocks(n.div_ceil(BLOCK).clamp(1, MOST_BLOCKS))
+}
+
+fn blocks(count: usize) -> LaunchConfig {
+    LaunchConfig { grid_dim: (count as u32, 1, 1), block_dim: (BLOCK as u32, 1, 1), shared_mem_bytes: 0 }
+}
+
+/// Multiplies each of `values` by `factor`.
+pub fn scale(stream: &CudaStream, values: &mut CudaViewMut<'_, f32>, factor: f32) -> Result<(), KernelError> {
+    let (kernel, n) = (function(stream, "scale")?, values.len() as u64);
+    if n == 0 {
+        return Ok(());
+    }
+    // SAFETY: the arguments are those of `scale` in flat.cu; `values` has `n` elements.
+    unsafe { stream.launch_builder(&kernel).arg(values).arg(&n).arg(&factor).launch(over(n as usize)) }?;
+    Ok(())
+}
+
+/// Adds `from` to `to`. The shorter of both decides how many elements.
+pub fn add(stream: &CudaStream, to: &mut CudaViewMut<'_, f32>, from: &CudaView<'_, f32>) -> Result<(), KernelError> {
+    let (kernel, n) = (function(stream, "add")?, to.len().min(from.len()) as u64);
+    if n == 0 {
+        return Ok(());
+    }
+    // SAFETY: the arguments are those of `add` in flat.cu; both buffers have at least `n` elements.
+    unsafe { stream.launch_builder(&kernel).arg(to).arg(from).arg(&n).launch(over(n as usize)) }?;
+    Ok(())
+}
+
+/// A gradient's norm, and the factor that clips it, on the device.
+#[derive(Debug)]
+pub struct Clip {
+    parts: CudaSlice<f64>,
+    /// Norm, then factor.
+    result: CudaSlice<f64>,
+}
+
+impl Clip {
+    /// Room for the result, on `stream`.
+    pub fn new(stream: &Arc<CudaStream>) -> Result<Clip, KernelError> {
+        Ok(Clip { parts: stream.alloc_zeros(NORM_BLOCKS)?, result: stream.alloc_zeros(2)? })
+    }
+
+    /// Computes the norm of `gradient`, and the factor by which it is clipped to `max_norm`; 0 stands for no clip.
+    /// Nothing comes back to the host: [`adamw`] reads the factor where it is.
+    pub fn measure(
+        &mut self,
+        stream: &CudaStream,
+        gradient: &CudaView<'_, f32>,
+        max_norm: f64,
+    ) -> Result<(), KernelError> {
+        let (first, second) = (function(stream, "norm_parts")?, function(stream, "norm_finish")?);
+        let n = gradient.len() as u64;
+        // SAFETY: the arguments are those of `norm_parts` in flat.cu; `parts` has one element for each block.
+        unsafe {
+            stream.launch_builder(&first).arg(gradient).arg(&n).arg(&mut self.parts).launch(blocks(NORM_BLOCKS))
+        }?;
+        // SAFETY: the arguments are those of `norm_finish`, which wants one block and writes two elements.
+        unsafe {
+            stream.launch_builder(&second).arg(&self.parts).arg(&max_norm).arg(&mut self.result).launch(blocks(1))
+        }?;
+        Ok(())
+    }
+
+    /// The norm and the factor. Waits for the device.
+    pub fn read(&self, stream: &Arc<CudaStream>) -> Result<(f64, f64), KernelError> {
+        let result = stream.clone_dtoh(&self.result)?;
+        Ok((result[0], result[1]))
+    }
+}
+
+/// The factors of one AdamW step, as `optimizer::AdamW` has them.
+#[derive(Clone, Copy, Debug)]
+pub struct AdamWFactors {
+    /// `1 - lr wd`.
+    pub decay: f32,
+    /// Decay of the first moment.
+    pub beta1: f32,
+    /// `1 - beta1`.
+    pub one_minus_beta1: f32,
+    /// Decay of the second moment.
+    pub beta2: f32,
+    /// `1 - beta2`.
+    pub one_minus_beta2: f32,
+    /// `lr / (1 - beta1^t)`.
+    pub rate: f32,
+    /// `sqrt(1 - beta2^t)`.
+    pub root_scale: f32,
+    /// Added to the root.
+    pub eps: f32,
+}
+
+/// One AdamW step of the variable `p` along the gradient `g`, multiplied by the factor of `clip`; `m` and `v` are the
+/// variable's moments. All have one length.
+pub fn adamw(
+    stream: &CudaStream,
+    p: &mut CudaViewMut<'_, f32>,
+    g: &CudaView<'_, f32>,
+    (m, v): (&mut CudaViewMut<'_, f32>, &mut CudaViewMut<'_, f32>),
+    clip: &Clip,
+    f: &AdamWFactors,
+) -> Result<(), KernelError> {
+    let kernel = function(stream, "adamw")?;
+    let n = p.len().min(g.len()).min(m.len()).min(v.len());
+    if n == 0 {
+        return Ok(());
+    }
+    let elements = n as u64;
+    let mut launch = stream.launch_builder(&kernel);
+    launch.arg(p).arg(g).arg(m).arg(v).arg(&elements).arg(&clip.result);
+    launch.arg(&f.decay).arg(&f.beta1).arg(&f.one_minus_beta1).arg(&f.beta2).arg(&f.one_minus_beta2);
+    launch.arg(&f.rate).arg(&f.root_scale).arg(&f.eps);
+    // SAFETY: the arguments are those of `adamw` in flat.cu, in its order; all four buffers have at least `n` elements,
+    // and `clip.result` has two.
+    unsafe { launch.launch(over(n)) }?;
+    Ok(())
+}
