@@ -4,9 +4,10 @@
 //! gives an error that names both sides; where one dies, the others get an error, not a hang.
 
 mod abort;
+mod call;
+pub mod law;
 #[cfg(feature = "nccl")]
 pub mod nccl;
-pub mod law;
 pub mod shm;
 pub mod solo;
 
