@@ -70,7 +70,9 @@ fn adamw(device: &Device) -> Result<()> {
     for step in 0..20 {
         let mut gradient = numbers(100 + step, len);
         let max_norm = if step % 2 == 0 { 1.0 } else { 0.0 };
-        ours.step(&device_vars, &stream.clone_htod(&gradient)?, max_norm)?;
+        let on_device = stream.clone_htod(&gradient)?;
+        ours.measure(&on_device.as_view(), max_norm)?;
+        ours.step(&device_vars, &on_device)?;
         flat_clip(&mut gradient, max_norm);
         host.step(&host_vars, &gradient)?;
     }

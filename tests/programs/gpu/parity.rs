@@ -42,7 +42,8 @@ pub(crate) fn train(world: &mut World, file: &str, other: Option<&str>) -> Resul
         gradients.scale(1.0 / ROWS as f64)?;
         losses.push(gradients.extras()?[0] / ROWS as f64);
         let Values::CudaF32(values) = gradients.values() else { bail!("the gradients are not on the device") };
-        adam.step(&variables, values, 1.0)?;
+        adam.measure(&values.slice(..layout.total()), 1.0)?;
+        adam.step(&variables, values)?;
     }
     if !world.is_first() {
         return Ok(());

@@ -38,26 +38,15 @@ impl DeviceAdamW {
         Ok(DeviceAdamW { settings, stream, m, v, clip, steps: 0 })
     }
 
-    /// An optimiser that goes on from a saved state, which must be of 32 bits.
-    pub fn resume(
-        settings: AdamWSettings,
-        moments: &Moments,
-        steps: u64,
-        device: &Device,
-    ) -> Result<DeviceAdamW, OptimizerError> {
+    /// Goes on from a saved state, which must be of 32 bits and of this length.
+    pub fn restore(&mut self, moments: &Moments, steps: u64) -> Result<(), OptimizerError> {
         let Moments::F32 { m, v } = moments else {
             return Err(OptimizerError::Type { gradient: "f32", state: "f64" });
         };
-        if m.len() != v.len() {
-            return Err(OptimizerError::Size { moments: v.len(), gradient: m.len(), variables: m.len() });
+        if m.len() != self.m.len() || v.len() != self.v.len() {
+            return Err(OptimizerError::Size { moments: m.len(), gradient: v.len(), variables: self.m.len() });
         }
-        let mut adam = DeviceAdamW::new(m.len(), settings, device)?;
-        adam.set_moments(m, v)?;
-        adam.steps = steps;
-        Ok(adam)
-    }
-
-    fn set_moments(&mut self, m: &[f32], v: &[f32]) -> Result<(), OptimizerError> {
+        self.steps = steps;
         // the driver cannot copy nothing
         if !m.is_empty() {
             self.stream.memcpy_htod(m, &mut self.m).map_err(driver)?;
@@ -83,22 +72,26 @@ impl DeviceAdamW {
         self.steps
     }
 
-    /// The norm of the last step's gradient before the clip, and the factor that clipped it. Waits for the device.
+    /// Measures `gradient` for the next [`DeviceAdamW::step`]: its norm, and the factor that clips it to `max_norm`
+    /// (0: not clipped). Returns when it is enqueued.
+    pub fn measure(&mut self, gradient: &CudaView<'_, f32>, max_norm: f64) -> Result<(), OptimizerError> {
+        self.clip.measure(&self.stream, gradient, max_norm).map_err(kernel)
+    }
+
+    /// The norm last measured, before the clip, and the factor that clips it. Waits for the device.
     pub fn last_clip(&self) -> Result<(f64, f64), OptimizerError> {
         self.clip.read(&self.stream).map_err(kernel)
     }
 
-    /// One step of all `variables`, which stand in layout order, along the start of the flat `gradient`, clipped so
-    /// that its norm is at most `max_norm` (0: not clipped). Returns when it is enqueued.
-    pub fn step(&mut self, variables: &[Var], gradient: &CudaSlice<f32>, max_norm: f64) -> Result<(), OptimizerError> {
+    /// One step of all `variables`, which stand in layout order, along the start of the flat `gradient`, clipped as
+    /// it was measured. Extras behind the gradients have no part in it. Returns when it is enqueued.
+    pub fn step(&mut self, variables: &[Var], gradient: &CudaSlice<f32>) -> Result<(), OptimizerError> {
         let len: usize = variables.iter().map(|var| var.elem_count()).sum();
         if self.m.len() != len || gradient.len() < len {
             let (moments, gradient) = (self.m.len(), gradient.len());
             return Err(OptimizerError::Size { moments, gradient, variables: len });
         }
-        // extras ride behind the gradients, and have no part in the norm
         let gradient = gradient.slice(..len);
-        self.clip.measure(&self.stream, &gradient, max_norm).map_err(kernel)?;
         self.steps += 1;
         let factors = AdamWFactors::from(&Rates::<f32>::at(&self.settings, self.steps));
         let mut start = 0;

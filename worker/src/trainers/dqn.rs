@@ -252,8 +252,9 @@ impl<E: Environment> Algorithm for Dqn<'_, E> {
     fn save(&mut self) -> Result<Vec<(String, Vec<u8>)>, TrainError> {
         self.memory.optimizer_steps = self.learner.optimizer().steps();
         let target = self.learner.target().parameters();
+        let moments = self.learner.optimizer().moments()?;
         Ok(vec![
-            (checkpoint::OPTIMIZER.to_owned(), checkpoint::moments_bytes(self.learner.optimizer().moments())?),
+            (checkpoint::OPTIMIZER.to_owned(), checkpoint::moments_bytes(&moments)?),
             (TARGET.to_owned(), checkpoint::weights_bytes(self.learner.layout(), target)?),
             (checkpoint::STATE.to_owned(), checkpoint::encode(checkpoint::STATE, &self.memory)?),
         ])
@@ -268,7 +269,7 @@ impl<E: Environment> Algorithm for Dqn<'_, E> {
         let layout = self.learner.layout();
         checkpoint::load_weights(loaded.file(TARGET)?, layout, self.learner.target().parameters())?;
         let moments = checkpoint::moments(loaded.file(checkpoint::OPTIMIZER)?, layout.total())?;
-        self.learner.set_optimizer(moments, memory.optimizer_steps);
+        self.learner.set_optimizer(moments, memory.optimizer_steps)?;
         self.memory = memory;
         Ok(())
     }

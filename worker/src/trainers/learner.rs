@@ -17,9 +17,10 @@
 
 use super::TrainError;
 use super::collect::greedy;
-use crate::collectives::{Buffer, Collective, ReduceOp, Solo};
+use super::stepper::Stepper;
+use crate::collectives::{Collective, Solo};
 use crate::networks::QNetwork;
-use crate::optimizer::{AdamW, AdamWSettings, Moments, clip_coefficient, global_norm};
+use crate::optimizer::{AdamWSettings, Moments};
 use crate::parallel::{FlatGradients, Layout, Shards, sum_shards, weights};
 use crate::seed::Streams;
 use candle_core::{DType, Device, Tensor, Var};
@@ -112,7 +113,7 @@ pub struct Learner {
     target: QNetwork,
     layout: Layout,
     variables: Vec<Var>,
-    optimizer: AdamW,
+    optimizer: Stepper,
     parts: Vec<FlatGradients>,
     sum: FlatGradients,
 }
@@ -130,10 +131,7 @@ impl Learner {
         let (online, target) = (network()?, network()?);
         let layout = Layout::of(online.parameters());
         let buffer = || FlatGradients::zeros(&layout, SUMS + 2 * shards.count(), s.dtype, device);
-        let optimizer = match s.dtype {
-            DType::F64 => AdamW::f64(layout.total(), s.optimizer.clone()),
-            _ => AdamW::f32(layout.total(), s.optimizer.clone()),
-        };
+        let optimizer = Stepper::new(layout.total(), s.dtype, s.optimizer.clone(), device)?;
         Ok(Learner {
             parts: shards.owned().map(|_| buffer()).collect::<Result<_, _>>()?,
             sum: buffer()?,
@@ -168,13 +166,13 @@ impl Learner {
     }
 
     /// The optimiser's state.
-    pub fn optimizer(&self) -> &AdamW {
+    pub fn optimizer(&self) -> &Stepper {
         &self.optimizer
     }
 
     /// Goes on from a saved optimiser.
-    pub fn set_optimizer(&mut self, moments: Moments, steps: u64) {
-        self.optimizer = AdamW::resume(self.settings.optimizer.clone(), moments, steps);
+    pub fn set_optimizer(&mut self, moments: Moments, steps: u64) -> Result<(), TrainError> {
+        self.optimizer.restore(moments, steps)
     }
 
     /// Q(s, ·) of `rows` row-major observations, row-major.
@@ -220,17 +218,7 @@ impl Learner {
         if collective.world_size() == WorldSize(1) {
             return Ok(());
         }
-        match self.optimizer.moments_mut() {
-            Moments::F32 { m, v } => {
-                collective.all_reduce(Buffer::F32(m), ReduceOp::Avg)?;
-                collective.all_reduce(Buffer::F32(v), ReduceOp::Avg)?;
-            }
-            Moments::F64 { m, v } => {
-                collective.all_reduce(Buffer::F64(m), ReduceOp::Avg)?;
-                collective.all_reduce(Buffer::F64(v), ReduceOp::Avg)?;
-            }
-        }
-        Ok(())
+        self.optimizer.average(collective)
     }
 
     /// theta- <- (1 - tau) theta- + tau theta.
@@ -311,25 +299,13 @@ impl Learner {
             return Ok(Update { losses, q_max, ..Update::default() });
         }
         self.sum.scale(1.0 / rows)?;
-        let grad_norm = match (self.sum.f32(), self.sum.f64()) {
-            (Some(gradient), _) => global_norm(gradient),
-            (_, Some(gradient)) => global_norm(gradient),
-            _ => return Err(TrainError::Unsupported("the optimiser has no form for gradients on this device".into())),
-        };
+        let grad_norm = self.optimizer.norm(&self.sum, self.settings.max_grad_norm)?;
         let update = Update { losses, rows, q_sum: extras[1], td_sum: extras[2], q_max, grad_norm };
         if !update.loss_sum().is_finite() || !grad_norm.is_finite() {
             // not a step: what made it can still be looked at
             return Ok(update);
         }
-        let coefficient = clip_coefficient(grad_norm, self.settings.max_grad_norm);
-        if coefficient < 1.0 {
-            self.sum.scale(coefficient)?;
-        }
-        if let Some(gradient) = self.sum.f32() {
-            self.optimizer.step(&self.variables, gradient)?;
-        } else if let Some(gradient) = self.sum.f64() {
-            self.optimizer.step(&self.variables, gradient)?;
-        }
+        self.optimizer.step(&self.variables, &mut self.sum, grad_norm, self.settings.max_grad_norm)?;
         Ok(update)
     }
 

@@ -9,6 +9,7 @@
 //! | [`exchange`] | messages of any length between the ranks |
 //! | [`learner`] | double DQN: networks, loss, step |
 //! | [`dqn`] | the algorithm: collect, insert, update |
+//! | [`stepper`] | clip and AdamW where the parameters are |
 //! | [`schedule`] | what changes as training goes on |
 
 pub mod collect;
@@ -20,6 +21,7 @@ pub mod learner;
 pub mod run;
 pub mod schedule;
 pub mod session;
+pub mod stepper;
 #[cfg(test)]
 mod tests;
 

@@ -180,12 +180,16 @@ fn transport(world: WorldSize, device: &Device) -> Transport {
 }
 
 /// The id that rank 0 gives to all, under NCCL.
+#[cfg(feature = "nccl")]
 fn nccl_id(transport: Transport, rank: Rank) -> Result<Option<CommId>, CollectiveError> {
-    #[cfg(feature = "nccl")]
-    if transport == Transport::Nccl && rank == Rank(0) {
-        return crate::collectives::nccl::make_id().map(Some);
+    if transport != Transport::Nccl || rank != Rank(0) {
+        return Ok(None);
     }
-    let _ = (transport, rank);
+    crate::collectives::nccl::make_id().map(Some)
+}
+
+#[cfg(not(feature = "nccl"))]
+fn nccl_id(_: Transport, _: Rank) -> Result<Option<CommId>, CollectiveError> {
     Ok(None)
 }
 
