@@ -29,7 +29,7 @@ use clap::Parser;
 use cli::{Cli, Command};
 use commands::{Done, Refusal};
 use foxlaunch_shared::{env, exit};
-use process::{descendants, lifeline, signals};
+use process::{command, descendants, lifeline, signals};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -90,6 +90,7 @@ fn below_guardian() -> Option<PathBuf> {
 
 /// On the lifeline's own thread, so that it works whatever the others do.
 fn after_the_guardian(scratch: &Path) {
+    command::close_gate();
     descendants::kill_all(Duration::from_secs(10), |_, _| {});
     guardian::remove_scratch(scratch);
     // Not an orderly end: other threads may hold locks, and no one is left to see a code.

@@ -16,8 +16,8 @@ const LAUNCHER: &[(&str, &[&str])] = &[
     ("process", &[]),
     ("rendezvous", &["process"]),
     ("report", &[]),
-    // The end of a run is told in the supervisor's words, and the table in the report's.
-    ("screen", &["logs", "plan", "report", "supervisor"]),
+    // The table at the end is made from the report.
+    ("screen", &["logs", "report"]),
     ("supervisor", &["logs", "plan", "process", "rendezvous", "screen"]),
     ("tune", &["plan", "supervisor"]),
 ];

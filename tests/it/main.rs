@@ -1,5 +1,13 @@
 //! foxlaunch seen from outside, and the rules that its source keeps.
 
 mod house_rules;
+mod launching;
+mod library;
+mod output;
 mod readme;
+mod refusals;
+mod resuming;
+mod session;
 mod source;
+mod training;
+mod watching;

@@ -1,5 +1,6 @@
 //! What the verbs that start workers share: show or keep the plan, run it, explain a failure.
 
+use super::failure::failure;
 use super::{Done, Refusal};
 use crate::cli::LaunchOptions;
 use crate::plan::devices::DeviceError;
@@ -7,7 +8,6 @@ use crate::plan::run_folder::FolderError;
 use crate::plan::worker_binary::WorkerError;
 use crate::plan::{LaunchPlan, run_folder};
 use crate::screen::Screen;
-use crate::screen::failure::failure;
 use crate::supervisor::act;
 use foxlaunch_shared::exit;
 use std::path::PathBuf;

@@ -1,8 +1,7 @@
-//! What a person sees while a run lasts ([`progress`], and all else through [`console`]), when it ends
-//! ([`summary`]) and when it fails ([`failure`]).
+//! What a person sees while a run lasts ([`progress`], and all else through [`console`]) and when it ends
+//! ([`summary`]).
 
 pub mod console;
-pub mod failure;
 pub mod progress;
 pub mod summary;
 
