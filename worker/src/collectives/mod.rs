@@ -4,6 +4,7 @@
 //! gives an error that names both sides; where one dies, the others get an error, not a hang.
 
 mod abort;
+mod call;
 pub mod law;
 #[cfg(feature = "nccl")]
 pub mod nccl;

@@ -32,6 +32,8 @@ struct Stream<S> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Collected<S> {
     streams: Vec<Stream<S>>,
+    #[serde(skip)]
+    exchange: Exchange,
 }
 
 /// What one step of one stream was, as ranks tell each other.
@@ -87,7 +89,7 @@ impl<S: Clone + Serialize + serde::de::DeserializeOwned> Collected<S> {
             returned: 0.0,
             windows: NStep::new(n_step, gamma),
         };
-        Collected { streams: (0..count).map(fresh).collect() }
+        Collected { streams: (0..count).map(fresh).collect(), exchange: Exchange::default() }
     }
 
     /// How many streams there are.
@@ -106,14 +108,13 @@ impl<S: Clone + Serialize + serde::de::DeserializeOwned> Collected<S> {
         env: &E,
         world: &mut World,
         shards: &Shards,
-        exchange: &mut Exchange,
         how: Collecting,
         streams: &Streams,
         values: &mut Values<'_>,
     ) -> Result<Block<S>, TrainError> {
         let taken = self.step_owned(env, shards, how, streams, values)?;
         let stop = world.stop_requested().is_some();
-        let said = exchange.gather(world.collective(), encode("a block of steps", &taken)?, stop)?;
+        let said = self.exchange.gather(world.collective(), encode("a block of steps", &taken)?, stop)?;
         let mut block = Block { transitions: Vec::new(), returns: Vec::new(), stop: said.flag };
         let mut all = Vec::with_capacity(self.streams.len());
         for message in &said.messages {
@@ -142,6 +143,9 @@ impl<S: Clone + Serialize + serde::de::DeserializeOwned> Collected<S> {
         let mut all = Vec::new();
         for shard in shards.owned() {
             let range = shards.rows(shard, self.streams.len());
+            if range.is_empty() {
+                continue;
+            }
             let mut states: Vec<S> = self.streams[range.clone()].iter().map(|s| s.state.clone()).collect();
             let mut taken: Vec<Vec<Taken<S>>> = vec![Vec::with_capacity(how.steps); states.len()];
             let mut episodes: Vec<u64> = self.streams[range.clone()].iter().map(|s| s.episodes).collect();

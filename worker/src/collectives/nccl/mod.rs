@@ -13,27 +13,27 @@
 //! Sums of f32 are added in an order that NCCL chooses by size and topology: the same bits on all ranks, but not the
 //! bits of another transport.
 
-mod call;
+mod agree;
 mod communicator;
 mod guard;
 mod staging;
+mod transfer;
 mod wait;
 
+use super::call::{Call, Kind};
 use super::{AbortFlag, Buffer, Collective, CollectiveError, ReduceOp};
-use call::{Call, Element, Kind, RECORD};
+use agree::RECORD;
 use candle_core::Device;
 use communicator::Communicator;
 use cudarc::driver::{CudaEvent, CudaStream, DevicePtrMut};
-use cudarc::nccl::sys;
 use foxlaunch_shared::env;
 use foxlaunch_shared::ids::{Rank, WorldSize};
 use foxlaunch_shared::protocol::{CommId, Transport};
 use guard::Guard;
-use staging::{PART, Staging, driver};
-use std::ffi::c_void;
+use staging::{Staging, driver};
 use std::sync::Arc;
 use std::time::Duration;
-use wait::Wait;
+use transfer::Element;
 
 /// How long one blocking call may wait for the others, unless [`Nccl::set_call_limit`] says otherwise.
 const CALL_WITHIN: Duration = Duration::from_secs(30 * 60);
@@ -119,20 +119,27 @@ impl Nccl {
         self.keep(waited)
     }
 
-    /// Counts the call, and compares it with the other ranks' if that is on.
-    fn enter(&mut self, call: &Call) -> Result<(), CollectiveError> {
+    /// Counts a call, and compares it with the other ranks' if that is on.
+    fn enter(&mut self, kind: Kind, len: usize) -> Result<Call, CollectiveError> {
         self.calls += 1;
+        let call = Call { number: self.calls, kind, len: len as u64 };
+        let agreed = self.agree(&call);
+        self.keep(agreed)?;
+        Ok(call)
+    }
+
+    fn agree(&mut self, call: &Call) -> Result<(), CollectiveError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        if let Some(error) = self.abort.error(&call.to_string()) {
-            return Err(error);
+        if self.abort.raised().is_some() {
+            return self.abort.error(&call.to_string()).map_or(Ok(()), Err);
         }
         self.stream.context().bind_to_thread().map_err(driver)?;
         if self.checked {
             let mut all = vec![0; RECORD * self.world.0 as usize];
-            self.gather(&call.to_string(), &call.encode(self.calls), &mut all)?;
-            call::compare(&all, self.rank)?;
+            self.gather(&call.to_string(), &agree::record(call), &mut all)?;
+            agree::compare(&all, self.rank)?;
         }
         Ok(())
     }
@@ -166,115 +173,6 @@ impl Nccl {
         }
         error
     }
-
-    /// Makes one NCCL call on our stream.
-    fn enqueue(
-        &self,
-        what: &str,
-        call: impl FnOnce(sys::ncclComm_t, sys::cudaStream_t) -> sys::ncclResult_t,
-    ) -> Result<(), CollectiveError> {
-        let stream = self.stream.cu_stream().cast();
-        let mut wait = Wait::new(self.call_within);
-        self.communicator.enqueue(what, &mut wait, &self.abort, |comm| call(comm, stream))
-    }
-
-    /// Returns when the device has done everything enqueued so far.
-    fn wait(&mut self, what: &str) -> Result<(), CollectiveError> {
-        self.done.record(&self.stream).map_err(driver)?;
-        let mut wait = Wait::new(self.call_within);
-        while !self.done.try_is_complete().map_err(driver)? {
-            self.communicator.in_progress(what)?;
-            wait.check(what, &self.abort)?;
-            wait.pause();
-        }
-        Ok(())
-    }
-
-    fn reduce_at(
-        &self,
-        what: &str,
-        at: u64,
-        count: usize,
-        element: Element,
-        op: ReduceOp,
-    ) -> Result<(), CollectiveError> {
-        let element = match element {
-            Element::U8 => sys::ncclDataType_t::ncclUint8,
-            Element::F32 => sys::ncclDataType_t::ncclFloat32,
-            Element::F64 => sys::ncclDataType_t::ncclFloat64,
-        };
-        let op = match op {
-            ReduceOp::Sum => sys::ncclRedOp_t::ncclSum,
-            ReduceOp::Avg => sys::ncclRedOp_t::ncclAvg,
-            ReduceOp::Max => sys::ncclRedOp_t::ncclMax,
-        };
-        // SAFETY: `at` is the start of `count` elements on this device, which live until the stream has passed the call:
-        // freeing them is enqueued on the same stream.
-        self.enqueue(what, |comm, stream| unsafe {
-            sys::ncclAllReduce(at as *const c_void, at as *mut c_void, count, element, op, comm, stream)
-        })
-    }
-
-    /// All-reduce of host memory, in parts.
-    fn reduce_host(
-        &mut self,
-        what: &str,
-        data: &mut [u8],
-        element: Element,
-        op: ReduceOp,
-    ) -> Result<(), CollectiveError> {
-        for part in data.chunks_mut(PART) {
-            self.staging.reserve(part.len())?;
-            let at = self.staging.send(part)?;
-            self.reduce_at(what, at, part.len() / element.bytes(), element, op)?;
-            self.staging.fetch(0, part.len())?;
-            self.wait(what)?;
-            part.copy_from_slice(self.staging.fetched(part.len())?);
-        }
-        Ok(())
-    }
-
-    /// All-gather of host memory, in parts: each rank's stand side by side on the device.
-    fn gather(&mut self, what: &str, mine: &[u8], all: &mut [u8]) -> Result<(), CollectiveError> {
-        let world = self.world.0 as usize;
-        let part = (PART / (world + 1)).max(1);
-        for start in (0..mine.len()).step_by(part) {
-            let mine_part = &mine[start..mine.len().min(start + part)];
-            let bytes = mine_part.len();
-            self.staging.reserve(bytes * (world + 1))?;
-            let from = self.staging.send(mine_part)?;
-            let to = from + bytes as u64;
-            // SAFETY: `from` has `bytes` bytes and, behind them, `to` has `world` times as many: reserved above.
-            self.enqueue(what, |comm, stream| unsafe {
-                let element = sys::ncclDataType_t::ncclUint8;
-                sys::ncclAllGather(from as *const c_void, to as *mut c_void, bytes, element, comm, stream)
-            })?;
-            self.staging.fetch(bytes, bytes * world)?;
-            self.wait(what)?;
-            let gathered = self.staging.fetched(bytes * world)?;
-            for (rank, from) in gathered.chunks_exact(bytes).enumerate() {
-                all[rank * mine.len() + start..][..bytes].copy_from_slice(from);
-            }
-        }
-        Ok(())
-    }
-
-    fn broadcast_host(&mut self, what: &str, data: &mut [u8], root: Rank) -> Result<(), CollectiveError> {
-        for part in data.chunks_mut(PART) {
-            self.staging.reserve(part.len())?;
-            let at = self.staging.send(part)?;
-            // SAFETY: `at` is the start of `part.len()` bytes on this device, reserved above.
-            self.enqueue(what, |comm, stream| unsafe {
-                let element = sys::ncclDataType_t::ncclUint8;
-                let (bytes, root) = (part.len(), root.0 as i32);
-                sys::ncclBroadcast(at as *const c_void, at as *mut c_void, bytes, element, root, comm, stream)
-            })?;
-            self.staging.fetch(0, part.len())?;
-            self.wait(what)?;
-            part.copy_from_slice(self.staging.fetched(part.len())?);
-        }
-        Ok(())
-    }
 }
 
 impl Collective for Nccl {
@@ -291,10 +189,10 @@ impl Collective for Nccl {
     }
 
     fn all_reduce(&mut self, data: Buffer<'_>, op: ReduceOp) -> Result<(), CollectiveError> {
-        let (element, count) = match &data {
-            Buffer::F32(values) => (Element::F32, values.len()),
-            Buffer::F64(values) => (Element::F64, values.len()),
-            Buffer::CudaF32(values) => (Element::F32, values.len()),
+        let (size, count) = match &data {
+            Buffer::F32(values) => (4, values.len()),
+            Buffer::F64(values) => (8, values.len()),
+            Buffer::CudaF32(values) => (4, values.len()),
         };
         if let Buffer::CudaF32(values) = &data
             && **values.stream() != *self.stream
@@ -302,20 +200,22 @@ impl Collective for Nccl {
             let why = "the buffer belongs to another stream than the communicator: use World::device for both";
             return Err(CollectiveError::Unsupported(why.into()));
         }
-        let call = Call { kind: Kind::AllReduce(op), element, count };
-        let entered = self.enter(&call);
-        self.keep(entered)?;
+        let call = self.enter(Kind::AllReduce { op, size }, count)?;
         if count == 0 {
             return Ok(());
         }
         let reduced = match data {
-            Buffer::F32(values) => self.reduce_host(&call.to_string(), bytemuck::cast_slice_mut(values), element, op),
-            Buffer::F64(values) => self.reduce_host(&call.to_string(), bytemuck::cast_slice_mut(values), element, op),
+            Buffer::F32(values) => {
+                self.reduce_host(&call.to_string(), bytemuck::cast_slice_mut(values), Element::F32, op)
+            }
+            Buffer::F64(values) => {
+                self.reduce_host(&call.to_string(), bytemuck::cast_slice_mut(values), Element::F64, op)
+            }
             Buffer::CudaF32(values) => {
                 let (at, _ordered) = values.device_ptr_mut(&self.stream);
                 // Asked first: an error of an earlier call would else show up far from its cause.
                 let busy = self.communicator.in_progress("all_reduce on the device");
-                busy.and_then(|_| self.reduce_at("all_reduce on the device", at, count, element, op))
+                busy.and_then(|_| self.reduce_at("all_reduce on the device", at, count, Element::F32, op))
             }
         };
         self.keep(reduced)
@@ -326,9 +226,7 @@ impl Collective for Nccl {
             let why = format!("there is no rank {root} to broadcast from in a world of {}", self.world);
             return Err(CollectiveError::Unsupported(why));
         }
-        let call = Call { kind: Kind::Broadcast(root), element: Element::U8, count: data.len() };
-        let entered = self.enter(&call);
-        self.keep(entered)?;
+        let call = self.enter(Kind::Broadcast { root: root.0 }, data.len())?;
         let sent = self.broadcast_host(&call.to_string(), data, root);
         self.keep(sent)
     }
@@ -340,16 +238,13 @@ impl Collective for Nccl {
                 format!("all_gather of {} bytes needs {wanted} bytes for the result, not {}", mine.len(), all.len());
             return Err(CollectiveError::Unsupported(why));
         }
-        let call = Call { kind: Kind::AllGather, element: Element::U8, count: mine.len() };
-        let entered = self.enter(&call);
-        self.keep(entered)?;
+        let call = self.enter(Kind::AllGather, mine.len())?;
         let gathered = self.gather(&call.to_string(), mine, all);
         self.keep(gathered)
     }
 
     fn barrier(&mut self) -> Result<(), CollectiveError> {
-        let entered = self.enter(&Call::BARRIER);
-        self.keep(entered)?;
+        self.enter(Kind::Barrier, 0)?;
         let reduced = self.reduce_host("barrier", &mut [0], Element::U8, ReduceOp::Sum);
         self.keep(reduced)
     }

@@ -6,7 +6,6 @@
 //! in the order of the ranks, so bits depend neither on the size nor on the way.
 
 mod arena;
-mod call;
 mod combine;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -14,9 +13,9 @@ mod wait;
 
 pub use arena::memory;
 
+use super::call::{Call, Kind};
 use super::{AbortFlag, Buffer, Collective, CollectiveError, ReduceOp};
 use arena::Arena;
-use call::{Call, Kind};
 use combine::{Number, combine};
 use foxlaunch_shared::ids::{Rank, WorldSize};
 use foxlaunch_shared::protocol::{ArenaPlace, Transport};

@@ -8,7 +8,7 @@
 //! [`LOOK_AROUND`]: was it told to give up, has a process ended, is its time over?
 
 use super::arena::{Arena, Line};
-use super::call::Call;
+use crate::collectives::call::Call;
 use crate::collectives::{AbortFlag, CollectiveError};
 use foxlaunch_shared::ids::{Rank, WorldSize};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
