@@ -31,10 +31,8 @@ pub fn guard(args: Vec<OsString>) -> std::io::Result<i32> {
     let (_kept_until_we_end, inherited) = lifeline::make()?;
     let number = inherited.as_raw_fd().to_string();
     let arguments: Vec<OsString> = std::iter::once(SUPERVISE.into()).chain(args).collect();
-    let environment = [
-        (env::FOXLAUNCH_LIFELINE, OsStr::new(&number)),
-        (env::FOXLAUNCH_SCRATCH, scratch.path().as_os_str()),
-    ];
+    let environment =
+        [(env::FOXLAUNCH_LIFELINE, OsStr::new(&number)), (env::FOXLAUNCH_SCRATCH, scratch.path().as_os_str())];
     let supervisor = command::spawn_supervisor(&arguments, &environment)?;
     drop(inherited);
 

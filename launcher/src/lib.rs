@@ -1,4 +1,97 @@
-//! x
+//! foxlaunch: starts one training process per GPU, keeps watch over them, and reports.
+//!
+//! Three levels of processes. The one that a person starts is the [`guardian`]; it starts the [`supervisor`] (this
+//! same binary), which starts the workers. Whichever of the first two dies, the other ends everything below.
+//!
+//! From what is typed to what is done:
+//!
+//! | module | its part |
+//! |---|---|
+//! | [`cli`], [`commands`] | the words of the command line; each verb with its arguments in one file |
+//! | [`plan`] | arguments, settings and [`devices`] become one plan; past it no code looks at what was typed |
+//! | [`supervisor`] | what happens becomes events, `state` decides purely, `act` does |
+//! | [`rendezvous`], [`logs`], [`process`] | the workers' channels, their output, the operating system |
+//! | [`screen`], [`report`] | what a person sees meanwhile and after |
 
+pub mod cli;
+pub mod commands;
+pub mod devices;
+pub mod guardian;
+pub mod logs;
+pub mod plan;
+pub mod process;
+pub mod rendezvous;
 pub mod report;
 pub mod screen;
+pub mod supervisor;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use commands::{Done, Refusal};
+use foxlaunch_shared::{env, exit};
+use process::{descendants, lifeline, signals};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The launcher: reads the command line and does what it says.
+pub fn main() -> ExitCode {
+    signals::ignore_broken_pipes();
+    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let done = match args.split_first() {
+        Some((verb, rest)) if verb == guardian::SUPERVISE => supervise(rest),
+        _ => guard(args),
+    };
+    let code = done.unwrap_or_else(|refusal| {
+        eprintln!("foxlaunch: {}", refusal.message);
+        refusal.code
+    });
+    // A code is one byte to whoever waits for us; a failure must not become 0 by that.
+    ExitCode::from(u8::try_from(code).unwrap_or(exit::FAILURE as u8))
+}
+
+/// The outer process. What starts workers goes to a supervisor; the rest is done here.
+fn guard(args: Vec<OsString>) -> Done {
+    let cli = Cli::parse();
+    match &cli.command {
+        Command::Devices(devices) => commands::devices::devices(devices, &cli.launch),
+        Command::Report(report) => commands::report::report(report),
+        Command::Train(_) | Command::Run(_) => {
+            guardian::guard(args).map_err(|error| Refusal::new(exit::SOFTWARE, format!("cannot start: {error}")))
+        }
+    }
+}
+
+/// The supervisor: the same command line, below a guardian.
+fn supervise(args: &[OsString]) -> Done {
+    let scratch = below_guardian().ok_or_else(|| {
+        Refusal::new(exit::USAGE, format!("{} is for foxlaunch itself; see foxlaunch --help", guardian::SUPERVISE))
+    })?;
+    let cli = Cli::parse_from(std::iter::once(OsString::from("foxlaunch")).chain(args.iter().cloned()));
+    match cli.command {
+        Command::Train(train) => commands::train::train(&train, &cli.launch, &scratch),
+        Command::Run(run) => commands::run::run(run, &cli.launch),
+        Command::Devices(_) | Command::Report(_) => Err(Refusal::new(exit::SOFTWARE, "nothing to supervise")),
+    }
+}
+
+/// Takes up the line to the guardian: when it dies, everything below this process is killed, and this process ends.
+/// Gives the folder for sockets.
+fn below_guardian() -> Option<PathBuf> {
+    let number: i32 = std::env::var(env::FOXLAUNCH_LIFELINE).ok()?.parse().ok()?;
+    let scratch = PathBuf::from(std::env::var_os(env::FOXLAUNCH_SCRATCH)?);
+    let _ = tempfile::env::override_temp_dir(&scratch);
+    descendants::become_subreaper().ok()?;
+    let folder = scratch.clone();
+    lifeline::watch(number, move || after_the_guardian(&folder)).ok()?;
+    Some(scratch)
+}
+
+/// On the lifeline's own thread, so that it works whatever the others do.
+fn after_the_guardian(scratch: &Path) {
+    descendants::kill_all(Duration::from_secs(10), |_, _| {});
+    guardian::remove_scratch(scratch);
+    // Not an orderly end: other threads may hold locks, and no one is left to see a code.
+    std::process::exit(exit::SUPERVISOR_LOST);
+}

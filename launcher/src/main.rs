@@ -1,2 +1,5 @@
-//! x
-fn main() {}
+//! One call: everything is in the library, so that tests run the same.
+
+fn main() -> std::process::ExitCode {
+    foxlaunch::main()
+}

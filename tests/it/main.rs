@@ -1,2 +1,13 @@
-//! x
-fn main() {}
+//! foxlaunch seen from outside, and the rules that its source keeps.
+
+mod house_rules;
+mod launching;
+mod library;
+mod output;
+mod readme;
+mod refusals;
+mod resuming;
+mod session;
+mod source;
+mod training;
+mod watching;

@@ -6,8 +6,12 @@
 //! 2. [`world`]: which of them this process is, and its line to the launcher;
 //! 3. [`parallel`]: gradients and weights as flat buffers, summed or averaged over the world;
 //!
-//! The trainers stand on these (feature `trainers`): `data`, [`environments`], networks, and one file for each
-//! algorithm.
+//! Beside them [`optimizer`] steps, [`kernels`] has the device's own forms, [`networks`] know nothing of ranks, and
+//! [`seed`] draws the same on every rank.
+//!
+//! The trainers stand on these (feature `trainers`): `data` becomes [`environments`], `replay` remembers, `trainers` has
+//! one file for each algorithm, `checkpoint` and `metrics` keep what they made, `evaluate` judges it, and `jobs` turns
+//! settings into a trainer.
 
 #[cfg(feature = "trainers")]
 pub mod checkpoint;

@@ -27,7 +27,9 @@ pub enum NvmlError {
 pub fn gpus() -> Result<Vec<Gpu>, NvmlError> {
     let (answer, wait) = mpsc::channel();
     // A thread that never returns is left behind; this process ends without it.
-    std::thread::spawn(move || answer.send(ask()));
+    if let Err(error) = crate::process::signals::spawn_deaf("nvml", move || answer.send(ask())) {
+        return Err(NvmlError::Driver(error.to_string()));
+    }
     wait.recv_timeout(DEADLINE).unwrap_or(Err(NvmlError::NoAnswer))
 }
 

@@ -237,7 +237,10 @@ mod tests {
         assert_eq!(chosen(None, "GPU-5a").unwrap(), "GPU-5a");
         assert_eq!(chosen(Some("GPU-5a7b"), "GPU-5a").unwrap(), "GPU-5a");
         assert_eq!(chosen(Some("5"), "GPU-5a").unwrap(), "GPU-5a");
-        assert_eq!(chosen(Some("4"), "GPU-5a").unwrap_err(), "--gpus: there is no device GPU-5a; CUDA_VISIBLE_DEVICES allows 4");
+        assert_eq!(
+            chosen(Some("4"), "GPU-5a").unwrap_err(),
+            "--gpus: there is no device GPU-5a; CUDA_VISIBLE_DEVICES allows 4"
+        );
         assert_eq!(chosen(Some("MIG-11/1/0,MIG-12/1/0"), "1").unwrap(), "MIG-12/1/0");
         assert!(chosen(None, "GPU-zz").unwrap_err().contains("no device GPU-zz"));
     }

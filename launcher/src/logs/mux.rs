@@ -70,31 +70,32 @@ impl Mux {
         warn: impl Fn(String) + Send + 'static,
     ) -> std::io::Result<()> {
         let (queue, left_out) = (self.queue.clone(), self.left_out.clone());
-        let reader = std::thread::Builder::new().name(format!("output-{rank}")).stack_size(256 << 10).spawn(move || {
-            let mut lines = Lines::default();
-            let mut show = |line: &[u8]| {
-                if let Ok(mut tail) = tail.lock() {
-                    tail.push(line);
-                }
-                let line = Line { rank, stream, bytes: line.to_vec() };
-                if let Err(TrySendError::Full(_)) = queue.try_send(line) {
-                    left_out.fetch_add(1, Ordering::Relaxed);
-                }
-            };
-            let mut buffer = vec![0; 64 * 1024];
-            loop {
-                match pipe.read(&mut buffer) {
-                    Ok(0) => break,
-                    Ok(n) => {
-                        log.write(&buffer[..n]).into_iter().for_each(&warn);
-                        lines.push(&buffer[..n], &mut show);
+        let reader =
+            std::thread::Builder::new().name(format!("output-{rank}")).stack_size(256 << 10).spawn(move || {
+                let mut lines = Lines::default();
+                let mut show = |line: &[u8]| {
+                    if let Ok(mut tail) = tail.lock() {
+                        tail.push(line);
                     }
-                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                    Err(_) => break,
+                    let line = Line { rank, stream, bytes: line.to_vec() };
+                    if let Err(TrySendError::Full(_)) = queue.try_send(line) {
+                        left_out.fetch_add(1, Ordering::Relaxed);
+                    }
+                };
+                let mut buffer = vec![0; 64 * 1024];
+                loop {
+                    match pipe.read(&mut buffer) {
+                        Ok(0) => break,
+                        Ok(n) => {
+                            log.write(&buffer[..n]).into_iter().for_each(&warn);
+                            lines.push(&buffer[..n], &mut show);
+                        }
+                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                        Err(_) => break,
+                    }
                 }
-            }
-            lines.finish(&mut show);
-        })?;
+                lines.finish(&mut show);
+            })?;
         self.readers.push(reader);
         Ok(())
     }

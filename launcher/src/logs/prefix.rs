@@ -67,7 +67,10 @@ mod tests {
     #[test]
     fn lines_end_at_newline_and_at_carriage_return() {
         assert_eq!(lines(&[b"a\nb", b"c\r", b"\rd\n\ne"]), [&b"a"[..], b"bc", b"d", b"", b"e"]);
-        assert_eq!(lines(&["\u{e4}".as_bytes()[..1].as_ref(), "\u{e4}\n".as_bytes()[1..].as_ref()]), ["\u{e4}".as_bytes()]);
+        assert_eq!(
+            lines(&["\u{e4}".as_bytes()[..1].as_ref(), "\u{e4}\n".as_bytes()[1..].as_ref()]),
+            ["\u{e4}".as_bytes()]
+        );
         assert_eq!(lines(&[b"bad \xff byte\nafter\n"]), [&b"bad \xff byte"[..], b"after"]);
     }
 

@@ -36,7 +36,9 @@ mod tests {
 
     #[test]
     fn units_are_understood_and_nonsense_is_refused() {
-        for (text, ms) in [("30", 30_000), ("30s", 30_000), ("250ms", 250), ("1.5m", 90_000), ("2h", 7_200_000), ("0", 0)] {
+        for (text, ms) in
+            [("30", 30_000), ("30s", 30_000), ("250ms", 250), ("1.5m", 90_000), ("2h", 7_200_000), ("0", 0)]
+        {
             assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
         }
         for text in ["", "s", "-1", "1d", "1 s x", "1e99h", "1..2"] {

@@ -27,9 +27,9 @@ pub fn choose(out: Option<&Path>, verb: &str) -> Result<RunDir, FolderError> {
         Some(path) => absolute(path)?,
         None => absolute(&Path::new("runs").join(new_name(verb)))?,
     };
-    match std::fs::read_dir(&path) {
-        Ok(mut entries) if entries.next().is_some() => Err(FolderError::NotEmpty(path)),
-        Ok(_) => Ok(RunDir::new(path)),
+    match std::fs::read_dir(&path).map(|mut entries| entries.next().is_some()) {
+        Ok(true) => Err(FolderError::NotEmpty(path)),
+        Ok(false) => Ok(RunDir::new(path)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(RunDir::new(path)),
         Err(error) => Err(FolderError::Io(path, error)),
     }

@@ -105,8 +105,9 @@ impl WorkerBinary {
     fn about(&self) -> Result<About, WorkerError> {
         let (answer, wait) = mpsc::channel();
         let this = self.clone();
-        std::thread::spawn(move || answer.send(this.ask(&["--about".into()])));
         let no_answer = |reason: String| WorkerError::NoAnswer { path: self.path.clone(), reason };
+        crate::process::signals::spawn_deaf("about", move || answer.send(this.ask(&["--about".into()])))
+            .map_err(|error| no_answer(error.to_string()))?;
         let output = wait.recv_timeout(DEADLINE).map_err(|_| no_answer(format!("nothing within {DEADLINE:?}")))??;
         let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         if output.status.code() == Some(exit::NOT_FOUND) && words.contains("shared librar") {
@@ -137,6 +138,7 @@ fn look_up(name: &str) -> Option<PathBuf> {
         return Some(chosen.into());
     }
     let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(name)));
-    let in_path = std::env::var_os("PATH").into_iter().flat_map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
+    let in_path =
+        std::env::var_os("PATH").into_iter().flat_map(|path| std::env::split_paths(&path).collect::<Vec<_>>());
     beside.into_iter().chain(in_path.map(|folder| folder.join(name))).find(|path| path.is_file())
 }

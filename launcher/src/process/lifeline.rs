@@ -18,7 +18,7 @@ pub fn watch(fd: RawFd, on_death: impl FnOnce() + Send + 'static) -> std::io::Re
     let end = unsafe { OwnedFd::from_raw_fd(fd) };
     fcntl(&end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     let mut pipe = std::fs::File::from(end);
-    std::thread::Builder::new().name("lifeline".into()).spawn(move || {
+    super::signals::spawn_deaf("lifeline", move || {
         let mut byte = [0];
         while matches!(pipe.read(&mut byte), Err(e) if e.kind() == std::io::ErrorKind::Interrupted) {}
         on_death();

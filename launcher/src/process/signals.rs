@@ -1,6 +1,6 @@
 //! Signals as events: blocked everywhere, read in one place, so that nothing runs inside a handler.
 
-use nix::sys::signal::{SigHandler, SigSet, Signal};
+use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
@@ -28,6 +28,18 @@ pub fn as_descriptor(signals: &[Signal], nonblocking: bool) -> std::io::Result<S
     set.thread_block()?;
     let flags = if nonblocking { SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK } else { SfdFlags::SFD_CLOEXEC };
     Ok(SignalFd::with_flags(&set, flags)?)
+}
+
+/// Starts a thread to which no signal is ever delivered. Every thread that begins before signals are blocked for
+/// good must be one: the kernel gives a signal to any thread that takes it, and there it would be lost.
+pub fn spawn_deaf<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<std::thread::JoinHandle<T>> {
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body);
+    before.thread_set_mask()?;
+    thread
 }
 
 /// Reads the next signal.

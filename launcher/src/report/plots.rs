@@ -87,10 +87,12 @@ pub fn equity(comparison: &Comparison, starts: &[i64], shape: Shape) -> anyhow::
             thin(&times_of(comparison).zip(falls).collect::<Vec<_>>(), shape.width as usize / 2)
         };
         let (policy, hold) = (fall(&comparison.policy), fall(&comparison.buy_and_hold));
-        let deepest = policy.iter().chain(&hold).map(|p| p.1).fold(-1.0, f64::min) * 1.08;
+        let chance = fall(&comparison.random.median);
+        let deepest = policy.iter().chain(&hold).chain(&chance).map(|p| p.1).fold(-1.0, f64::min) * 1.08;
         let marks = round_marks(deepest, 0.0, 3).into_iter().map(|y| (y, format!("{y:.0}%").replace("-0%", "0%")));
         let mut chart = self::chart(&below, time, Axis::new((deepest, 0.0), marks), 0, 24)?;
         chart.draw_series(AreaSeries::new(policy.iter().copied(), 0.0, POLICY.mix(0.25)).border_style(POLICY))?;
+        chart.draw_series(LineSeries::new(chance.iter().copied(), CHANCE.stroke_width(1)))?;
         chart.draw_series(LineSeries::new(hold.iter().copied(), HOLD.stroke_width(1)))?;
         Ok(())
     })

@@ -5,7 +5,7 @@
 
 use super::calendar::moment;
 use super::chain::Comparison;
-use super::collect::{FoldReport, LOSS, Report};
+use super::collect::{FoldReport, LOSS, Report, VALIDATION};
 use super::plots::{self, FOLDS, NARROW, Shape, WIDE};
 use super::style;
 use super::verdict::{Verdict, beside_holding, percent, signed_percent};
@@ -187,10 +187,11 @@ fn training(report: &Report) -> anyhow::Result<String> {
     if let Some(name) = validation {
         let series = report.series(name);
         let text = format!(
-            "{}<br>Metric <em>{}</em> over optimiser updates, on the part that serves to choose the checkpoint (ring: the highest). It \
+            "{}<br>Metric <em>{}</em>{} over optimiser updates, on the part that serves to choose the checkpoint (ring: the highest). It \
              was chosen for being high, so it is no result.",
             fold_keys(&series),
-            escape(name)
+            escape(name),
+            if name == VALIDATION { " (log of the final equity, net of costs)" } else { "" }
         );
         html += &figure(&text, |shape| plots::over_updates("Validation over updates", &series, true, shape))?;
     }

@@ -77,7 +77,7 @@ pub(crate) fn write_run(run: &RunDir, instruments: &[&str]) {
             let loss = 0.4 * (-t / 1500.0).exp() + 0.06 + 0.02 * (t * 0.7 + number as f64).sin();
             let mut values = vec![("loss", loss)];
             if update % 500 == 0 {
-                values.push(("validation_return", 0.1 - 0.2 * (-t / 900.0).exp() + 0.05 * (t / 700.0).sin()));
+                values.push(("validation", 0.1 - 0.2 * (-t / 900.0).exp() + 0.05 * (t / 700.0).sin()));
             }
             let metric = Metric::new(number as u32, update, update * 16, values);
             lines += &(serde_json::to_string(&metric).expect("JSON") + "\n");

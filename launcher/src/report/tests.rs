@@ -48,11 +48,14 @@ fn page_and_numbers_agree() {
 fn validation_is_shown_as_a_choice_and_never_in_the_numbers() {
     let (_folder, run) = made(&["IBM"]);
     let report = write(&run).expect("a report");
-    assert_eq!(report.validation_metric(), Some("validation_return"));
+    assert_eq!(report.validation_metric(), Some("validation"));
     let page = fs::read_to_string(run.report_html()).expect("the page");
     assert!(page.contains("it is no result"));
-    let json = fs::read_to_string(run.report_json()).expect("the numbers");
-    assert!(!json.contains("validation_return"));
+    let json: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(run.report_json()).expect("the numbers")).expect("JSON");
+    let keys = |value: &serde_json::Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&json["folds"][0]["validation"]), ["bars", "first_ns", "last_ns"], "where, and no figure");
+    assert_eq!(keys(&json), ["chained", "folder", "folds", "missing", "run", "version"]);
 }
 
 #[test]

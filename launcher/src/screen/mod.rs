@@ -1,7 +1,8 @@
-//! What a person sees while a run lasts ([`progress`]) and when it ends ([`summary`]).
+//! What a person sees while a run lasts ([`progress`], and all else through [`console`]) and when it ends
+//! ([`summary`]).
 
+pub mod console;
 pub mod progress;
 pub mod summary;
 
-pub use progress::{Mode, Progress};
-pub use summary::summary;
+pub use console::Screen;

@@ -60,7 +60,7 @@ impl Progress {
         self.last = Some(display.clone());
         match self.mode {
             Mode::Live => {
-                let text = line(display, self.meter.rate(), false);
+                let text = live_line(display, self.meter.rate());
                 let bar = self.bar.get_or_insert_with(|| new_bar(display.total));
                 bar.set_length(display.total);
                 bar.set_position(display.done.min(display.total));
@@ -68,7 +68,7 @@ impl Progress {
             }
             Mode::Lines => {
                 if self.pace.due(now) {
-                    eprintln!("{}", line(display, self.meter.rate(), true));
+                    eprintln!("{}", plain_line(display, self.meter.rate()));
                 }
             }
             Mode::Quiet => {}
@@ -99,7 +99,7 @@ impl Progress {
             && self.mode == Mode::Lines
             && self.pace.held_back()
         {
-            eprintln!("{}", line(&display, self.meter.rate(), true));
+            eprintln!("{}", plain_line(&display, self.meter.rate()));
         }
         self.meter = Meter::default();
         self.pace = Pace::default();
@@ -108,7 +108,7 @@ impl Progress {
 
 fn new_bar(total: u64) -> ProgressBar {
     let bar = if total > 0 { ProgressBar::new(total) } else { ProgressBar::new_spinner() };
-    let template = if total > 0 { "{bar:20} {percent:>3}% {wide_msg}" } else { "{spinner} {wide_msg}" };
+    let template = if total > 0 { "{bar:10} {wide_msg}" } else { "{spinner} {wide_msg}" };
     // A template of ours that does not parse would be a fault that no run should die of.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
@@ -172,27 +172,38 @@ impl Meter {
     }
 }
 
-/// The text of a progress line; with the share done in percent if `with_share` (a live line's bar shows it).
-pub fn line(display: &Display, rate: Option<f64>, with_share: bool) -> String {
-    let mut parts = Vec::new();
-    if !display.part.is_empty() {
-        parts.push(display.part.clone());
-    }
-    if display.total > 0 {
+/// A plain line: part, steps, rate, values, time left.
+pub fn plain_line(display: &Display, rate: Option<f64>) -> String {
+    let steps = if display.total > 0 {
         let share = 100.0 * display.done as f64 / display.total as f64;
-        let share = if with_share { format!(" ({share:.0}%)") } else { String::new() };
-        parts.push(format!("{}/{} steps{share}", grouped(display.done), grouped(display.total)));
+        format!("{}/{} steps ({share:.0}%)", grouped(display.done), grouped(display.total))
     } else {
-        parts.push(format!("{} steps", grouped(display.done)));
-    }
-    if let Some(rate) = rate {
-        parts.push(if rate >= 100.0 { format!("{}/s", grouped(rate.round() as u64)) } else { format!("{rate:.1}/s") });
-    }
-    parts.extend(display.values.iter().map(|(name, value)| format!("{name} {}", value_text(name, *value))));
-    if let Some(left) = rate.and_then(|rate| left(display, rate)) {
-        parts.push(format!("ETA {}", clock(left)));
-    }
-    parts.join("  ")
+        format!("{} steps", grouped(display.done))
+    };
+    let rate_text =
+        rate.map(|rate| if rate < 100.0 { format!("{rate:.1}/s") } else { format!("{}/s", grouped(rate as u64)) });
+    let left = rate.and_then(|rate| left(display, rate)).map(|left| format!("ETA {}", clock(left)));
+    let parts = [part(display), Some(steps), rate_text].into_iter().flatten();
+    parts.chain(values(display)).chain(left).collect::<Vec<_>>().join("  ")
+}
+
+/// The text beside a live line's bar, short enough for 80 columns with two values; where it is not, the values
+/// are what the terminal cuts off.
+pub fn live_line(display: &Display, rate: Option<f64>) -> String {
+    let total = if display.total > 0 { format!("/{}", short(display.total as f64)) } else { String::new() };
+    let steps = format!("{}{total}", short(display.done as f64));
+    let rate_text = rate.map(|rate| format!("{}/s", short(rate)));
+    let left = rate.and_then(|rate| left(display, rate)).map(|left| format!("ETA {}", clock(left)));
+    let parts = [part(display), Some(steps), rate_text, left].into_iter().flatten();
+    parts.chain(values(display)).collect::<Vec<_>>().join("  ")
+}
+
+fn part(display: &Display) -> Option<String> {
+    (!display.part.is_empty()).then(|| display.part.clone())
+}
+
+fn values(display: &Display) -> impl Iterator<Item = String> {
+    display.values.iter().map(|(name, value)| format!("{name} {}", value_text(*value)))
 }
 
 /// The time that is left at `rate` steps per second, if the total is known.
@@ -202,18 +213,31 @@ fn left(display: &Display, rate: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(steps as f64 / rate).ok()
 }
 
-/// A value with four digits; a return (a share) in percent.
-fn value_text(name: &str, value: f64) -> String {
-    if name.contains("return") {
-        return crate::report::verdict::signed_percent(value);
-    }
+/// A value with three digits, in its own unit: a return is a sum of rewards, which only its environment can read.
+fn value_text(value: f64) -> String {
     match value.abs() {
         size if !value.is_finite() || size == 0.0 => format!("{value}"),
         size if !(1e-3..1e5).contains(&size) => format!("{value:.2e}"),
         size => {
-            let digits = (3 - size.log10().floor() as i32).max(0) as usize;
+            let digits = (2 - size.log10().floor() as i32).max(0) as usize;
             format!("{value:.digits$}")
         }
+    }
+}
+
+/// `950`, `12.3k`, `288k`, `1.50M`: three digits, so that it stays short.
+fn short(number: f64) -> String {
+    let (value, unit) = match number {
+        n if n < 999.5 => (n, ""),
+        n if n < 999_500.0 => (n / 1e3, "k"),
+        n if n < 999_500_000.0 => (n / 1e6, "M"),
+        n => (n / 1e9, "G"),
+    };
+    match value {
+        v if unit.is_empty() && (v >= 99.95 || v.fract() == 0.0) => format!("{v:.0}"),
+        v if v < 9.995 => format!("{v:.2}{unit}"),
+        v if v < 99.95 => format!("{v:.1}{unit}"),
+        v => format!("{v:.0}{unit}"),
     }
 }
 
@@ -258,21 +282,32 @@ mod tests {
     #[test]
     fn a_line_says_part_steps_rate_values_and_the_time_left() {
         assert_eq!(
-            line(&display(12_340, 288_000), Some(5_210.4), true),
-            "fold 1/3  12 340/288 000 steps (4%)  5 210/s  loss 0.02134  return +3.12%  ETA 0:53"
+            plain_line(&display(12_340, 288_000), Some(5_210.4)),
+            "fold 1/3  12 340/288 000 steps (4%)  5 210/s  loss 0.0213  return 0.0312  ETA 0:53"
         );
-        assert_eq!(line(&display(5, 0), None, true), "fold 1/3  5 steps  loss 0.02134  return +3.12%");
-        let done = line(&display(10, 10), Some(2.0), false);
-        assert!(done.contains("10/10 steps  2.0/s") && done.ends_with("ETA 0:00"), "{done}");
+        assert_eq!(plain_line(&display(5, 0), None), "fold 1/3  5 steps  loss 0.0213  return 0.0312");
+        let done = plain_line(&display(10, 10), Some(2.0));
+        assert!(done.contains("10/10 steps (100%)  2.0/s") && done.ends_with("ETA 0:00"), "{done}");
+    }
+
+    #[test]
+    fn a_live_line_fits_80_columns_beside_its_bar() {
+        let text = live_line(&display(212_340, 288_000), Some(45_210.4));
+        assert_eq!(text, "fold 1/3  212k/288k  45.2k/s  ETA 0:02  loss 0.0213  return 0.0312");
+        assert!(text.len() + 11 <= 80);
+        assert_eq!(
+            ["0", "7", "2.50", "950", "1.00k", "12.3k", "1.00M"],
+            [0.0, 7.0, 2.5, 950.0, 999.9, 12_345.0, 1e6].map(short).each_ref().map(String::as_str)
+        );
     }
 
     #[test]
     fn odd_values_are_shown_as_they_are() {
-        assert_eq!(value_text("loss", f64::NAN), "NaN");
-        assert_eq!(value_text("loss", 0.0), "0");
-        assert_eq!(value_text("loss", 1.5e-7), "1.50e-7");
-        assert_eq!(value_text("loss", 123.456), "123.5");
-        assert_eq!(value_text("epsilon", 1.0), "1.000");
+        assert_eq!(value_text(f64::NAN), "NaN");
+        assert_eq!(value_text(0.0), "0");
+        assert_eq!(value_text(1.5e-7), "1.50e-7");
+        assert_eq!(value_text(123.456), "123");
+        assert_eq!(value_text(1.0), "1.00");
     }
 
     #[test]
@@ -334,7 +369,7 @@ mod tests {
         fn no_number_breaks_a_line(done: u64, total: u64, value: f64, rate in prop::option::of(0.0f64..1e300)) {
             let mut display = display(done, total);
             display.values[0].1 = value;
-            prop_assert!(!line(&display, rate, true).contains('\n'));
+            prop_assert!(!plain_line(&display, rate).contains('\n') && !live_line(&display, rate).contains('\n'));
         }
     }
 }

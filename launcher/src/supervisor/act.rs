@@ -12,10 +12,10 @@ use crate::logs::mux::{self, Mux, Stream};
 use crate::logs::tail::Tail;
 use crate::plan::LaunchPlan;
 use crate::plan::environment::{self, AtStart};
+use crate::process::child::{self, Ended};
 use crate::process::command::Program;
 use crate::process::memory::Arena;
 use crate::process::port::HeldPort;
-use crate::process::child::{self, Ended};
 use crate::process::{descendants, monotonic, signals};
 use crate::rendezvous::listener::{Heard, Line, Listener};
 use crate::screen::Screen;
@@ -121,7 +121,9 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
     let left_out = actor.mux.finish();
     if left_out > 0 {
         let logs = plan.logs.display();
-        actor.screen.tell(&format!("{left_out} lines were not shown, since the console did not keep up; {logs} has them"));
+        actor
+            .screen
+            .tell(&format!("{left_out} lines were not shown, since the console did not keep up; {logs} has them"));
     }
     actor.screen.finish();
     let last = |tail: &Arc<Mutex<Tail>>| tail.lock().map(|tail| tail.last(15)).unwrap_or_default();

@@ -9,7 +9,7 @@
 //! The world ends as one: a rank that is gone leaves the others inside a collective, so any loss stops all. What
 //! ended first, by itself, is the cause; what ended because of it is not.
 
-use super::event::{Action, Cause, Event, Outcome, Record};
+use super::event::{Action, Event, Outcome, Record};
 use super::verdict::{Exit, first_cause};
 use crate::process::child::Ended;
 use crate::rendezvous::roll_call::RollCall;
@@ -65,9 +65,16 @@ struct Worker {
 enum Phase {
     Running,
     /// Waiting for the workers to end. `killed` once they were killed.
-    Stopping { deadline: Duration, killed: bool },
+    Stopping {
+        deadline: Duration,
+        killed: bool,
+    },
     /// The workers are gone; what they started may not be.
-    Sweeping { deadline: Duration, asked: bool, next_survey: Duration },
+    Sweeping {
+        deadline: Duration,
+        asked: bool,
+        next_survey: Duration,
+    },
     Done,
 }
 

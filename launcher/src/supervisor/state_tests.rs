@@ -38,7 +38,14 @@ fn exited(rank: u32, how: Ended) -> Event {
 fn hello(world: u32, stops_when_told: bool) -> FromWorker {
     let arena_bytes = 1 << 20;
     let world_size = WorldSize(world);
-    FromWorker::Hello(Hello { pid: 1, world_size, transport: Transport::Shm, arena_bytes, comm_id: None, stops_when_told })
+    FromWorker::Hello(Hello {
+        pid: 1,
+        world_size,
+        transport: Transport::Shm,
+        arena_bytes,
+        comm_id: None,
+        stops_when_told,
+    })
 }
 
 fn outcome(actions: &[Action]) -> Option<&Outcome> {
@@ -91,7 +98,9 @@ fn who_said_hello_is_told_instead_of_signalled() {
     assert!(actions.contains(&Action::Welcome { attempt: AT, comm_id: None, arena_bytes: 1 << 20 }));
     let actions = job.on(ms(1000), exited(1, Ended::Signal(9)));
     assert!(signals_to(&actions, 0).is_empty());
-    let told = |a: &Action| matches!(a, Action::Send { rank: Rank(0), message: FromLauncher::PeerLost { rank: Rank(1), .. }, .. });
+    let told = |a: &Action| {
+        matches!(a, Action::Send { rank: Rank(0), message: FromLauncher::PeerLost { rank: Rank(1), .. }, .. })
+    };
     assert!(actions.iter().any(told));
 }
 
@@ -114,7 +123,12 @@ fn a_signal_asks_and_a_second_one_kills() {
     let mut job = running(2);
     job.on(ms(2), said(0, hello(2, true)));
     let actions = job.on(ms(1000), Event::Signal(SIGINT));
-    assert!(actions.iter().any(|a| matches!(a, Action::Send { rank: Rank(0), message: FromLauncher::Stop { within_ms: 29_900 }, .. })));
+    assert!(
+        actions.iter().any(|a| matches!(
+            a,
+            Action::Send { rank: Rank(0), message: FromLauncher::Stop { within_ms: 29_900 }, .. }
+        ))
+    );
     assert_eq!(signals_to(&actions, 1), [SIGCONT, SIGINT]);
     let actions = job.on(ms(2000), Event::Signal(SIGTERM));
     assert_eq!((signals_to(&actions, 0), signals_to(&actions, 1)), (vec![SIGKILL], vec![SIGKILL]));

@@ -89,7 +89,10 @@ mod tests {
     #[test]
     fn the_first_failure_is_the_cause() {
         assert_eq!(rank_of(&[exit(0, Ended::Code(0), 1)]), None);
-        assert_eq!(rank_of(&[exit(0, Ended::Code(0), 1), exit(2, Ended::Code(3), 2), exit(1, Ended::Code(1), 900)]), Some(2));
+        assert_eq!(
+            rank_of(&[exit(0, Ended::Code(0), 1), exit(2, Ended::Code(3), 2), exit(1, Ended::Code(1), 900)]),
+            Some(2)
+        );
     }
 
     #[test]

@@ -145,6 +145,11 @@ impl Learner {
         })
     }
 
+    /// What it is set to.
+    pub fn settings(&self) -> &LearnerSettings {
+        &self.settings
+    }
+
     /// The network that acts and learns.
     pub fn online(&self) -> &QNetwork {
         &self.online

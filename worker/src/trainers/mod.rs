@@ -22,6 +22,8 @@ pub mod run;
 pub mod schedule;
 pub mod session;
 pub mod stepper;
+#[cfg(test)]
+mod tests;
 
 pub use error::TrainError;
 pub use judge::MarketJudge;

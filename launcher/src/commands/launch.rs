@@ -1,0 +1,87 @@
+//! What the verbs that start workers share: show or keep the plan, run it, explain a failure.
+
+use super::failure::failure;
+use super::{Done, Refusal};
+use crate::cli::LaunchOptions;
+use crate::plan::devices::DeviceError;
+use crate::plan::run_folder::FolderError;
+use crate::plan::worker_binary::WorkerError;
+use crate::plan::{LaunchPlan, run_folder};
+use crate::screen::Screen;
+use crate::supervisor::act;
+use foxlaunch_shared::exit;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Starts what `plan` says, in its run folder, to the end. With `--dry-run` only the plan is printed.
+/// `headline` is the one line that tells a person what is started.
+pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, headline: Option<String>) -> Done {
+    if options.dry_run {
+        println!("{:#}", plan.to_json());
+        return Ok(exit::OK);
+    }
+    let screen = Arc::new(Screen::new(options.quiet));
+    keep(plan)?;
+    plan.notes.iter().for_each(|note| screen.mention(note));
+    headline.iter().for_each(|line| screen.mention(line));
+    let finished = act::supervise(plan, screen.clone())?;
+    failure(plan, &finished).iter().for_each(|line| screen.tell(line));
+    Ok(finished.outcome.code)
+}
+
+/// Makes the run's folder, with the plan and the settings in it.
+fn keep(plan: &LaunchPlan) -> Result<(), Refusal> {
+    run_folder::make(&plan.run)?;
+    let write = |path: PathBuf, text: String| {
+        std::fs::write(&path, text)
+            .map_err(|error| Refusal::new(exit::CANT_CREATE, format!("{}: {error}", path.display())))
+    };
+    write(plan.run.plan(), format!("{:#}\n", plan.to_json()))?;
+    if let Some(settings) = &plan.settings {
+        write(plan.run.config(), settings.values.to_toml())?;
+    }
+    Ok(())
+}
+
+/// Cores for each of `workers`.
+pub fn threads(workers: usize) -> usize {
+    (crate::process::allowed_cores() / workers.max(1)).max(1)
+}
+
+/// The logs' folder: what `--log-dir` says, or the run's own.
+pub fn logs(options: &LaunchOptions, run: &foxlaunch_shared::run_dir::RunDir) -> PathBuf {
+    match &options.log_dir {
+        Some(folder) => std::path::absolute(folder).unwrap_or_else(|_| folder.clone()),
+        None => run.logs(),
+    }
+}
+
+impl From<DeviceError> for Refusal {
+    fn from(error: DeviceError) -> Refusal {
+        let code = match error {
+            DeviceError::Contradiction(_) => exit::USAGE,
+            DeviceError::Visible(_) | DeviceError::NoGpus(_) | DeviceError::TooFew { .. } => exit::UNAVAILABLE,
+        };
+        Refusal::new(code, error)
+    }
+}
+
+impl From<WorkerError> for Refusal {
+    fn from(error: WorkerError) -> Refusal {
+        let code = match error {
+            WorkerError::Library { .. } => exit::NOT_FOUND,
+            _ => exit::UNAVAILABLE,
+        };
+        Refusal::new(code, error)
+    }
+}
+
+impl From<FolderError> for Refusal {
+    fn from(error: FolderError) -> Refusal {
+        let code = match error {
+            FolderError::NotEmpty(_) | FolderError::Io(..) => exit::CANT_CREATE,
+            FolderError::NotARun(_) => exit::NO_INPUT,
+        };
+        Refusal::new(code, error)
+    }
+}

@@ -1,0 +1,68 @@
+//! `foxlaunch run -- CMD...`: any program, one process per device, under torchrun's environment contract.
+
+use super::launch::{launch, logs, threads};
+use super::{Done, Refusal};
+use crate::cli::{LaunchOptions, Visible};
+use crate::plan::{LaunchPlan, devices, run_folder, transport};
+use clap::Args;
+use foxlaunch_shared::exit;
+use foxlaunch_shared::ids::{Attempt, RunId};
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Run any program, one process per device.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// The run's folder, which must be empty or not there [default: runs/run-<UTC>-<4 hex>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// The program and its arguments; a .py file that is not executable runs under python3
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// Does it.
+pub fn run(args: RunArgs, options: &LaunchOptions) -> Done {
+    let (program, args_of_program) = program_of(args.command)?;
+    let chosen = devices::choose(options, 1)?;
+    let run = run_folder::choose(args.out.as_deref(), "run")?;
+    let plan = LaunchPlan {
+        verb: "run".into(),
+        run_id: RunId(run.path().file_name().unwrap_or_default().to_string_lossy().into_owned()),
+        logs: logs(options, &run),
+        attempt: Attempt::FIRST,
+        program,
+        args: args_of_program,
+        own_worker: false,
+        sees_own_only: options.visible == Visible::Own,
+        transport: transport(&chosen.devices),
+        threads: threads(chosen.devices.len()),
+        devices: chosen.devices,
+        grace: options.grace,
+        peer_grace: options.peer_grace,
+        // The program says what it needs; that there is no GPU is news only if one was expected.
+        notes: Vec::new(),
+        settings: None,
+        preview: None,
+        run,
+    };
+    launch(&plan, options, None)
+}
+
+/// What to execute: a Python file that cannot be executed itself goes to the interpreter, unbuffered so that its
+/// output comes when it is printed.
+fn program_of(mut command: Vec<OsString>) -> Result<(PathBuf, Vec<OsString>), Refusal> {
+    if command.is_empty() {
+        return Err(Refusal::new(exit::USAGE, "run needs a program"));
+    }
+    let first = command.remove(0);
+    let path = Path::new(&first);
+    let is_python = path.extension().is_some_and(|extension| extension == "py");
+    let executable = std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o111 != 0);
+    if is_python && !executable {
+        command.splice(0..0, ["-u".into(), first]);
+        return Ok(("python3".into(), command));
+    }
+    Ok((first.into(), command))
+}

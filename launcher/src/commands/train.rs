@@ -1,0 +1,246 @@
+//! `foxlaunch train ALGORITHM`: our own trainers, one worker per device.
+
+use super::launch::{launch, logs, threads};
+use super::{Done, Refusal};
+use crate::cli::LaunchOptions;
+use crate::plan::devices::{self, Chosen};
+use crate::plan::worker_binary::WorkerBinary;
+use crate::plan::{LaunchPlan, Settings, run_folder, transport};
+use crate::report;
+use crate::screen::summary::summary;
+use clap::{Args, ValueEnum};
+use foxlaunch_shared::answers::WorkerPlan;
+use foxlaunch_shared::config::{ConfigError, Layer, Layers, hyperopt_layer};
+use foxlaunch_shared::exit;
+use foxlaunch_shared::ids::{Attempt, DeviceId, RunId};
+use foxlaunch_shared::protocol::Transport;
+use foxlaunch_shared::run_dir::RunDir;
+use std::path::{Path, PathBuf};
+
+/// What can be trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Algorithm {
+    /// Deep Q-network: double, n-step returns, replay.
+    Dqn,
+}
+
+/// Train an agent or a model.
+#[derive(Args, Debug)]
+pub struct TrainArgs {
+    /// What to train
+    pub algorithm: Algorithm,
+    /// Bars to train on: a file or a folder (.dbn, .dbn.zst, .csv, .csv.gz) [default: a sample of daily bars]
+    #[arg(long, value_name = "PATH")]
+    pub data: Option<PathBuf>,
+    /// What the agent acts in [default: market]
+    #[arg(long, value_name = "NAME")]
+    pub env: Option<String>,
+    /// Settings, as TOML
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// One setting, as dqn.gamma=0.95; may stand more than once
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// The result of a hyper-parameter search, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub hyperopt: Option<PathBuf>,
+    /// Every random stream is derived from it
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Environment steps for each fold
+    #[arg(long, value_name = "N")]
+    pub steps: Option<u64>,
+    /// The run's folder, which must be empty or not there [default: runs/train-dqn-<UTC>-<4 hex>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Go on with an interrupted run, from its last checkpoint, with its settings
+    #[arg(long, value_name = "RUN", conflicts_with = "out")]
+    pub resume: Option<PathBuf>,
+    /// A run of seconds, to see that everything works
+    #[arg(long)]
+    pub smoke: bool,
+}
+
+/// Settings of a `--smoke` run.
+const SMOKE: &str = r#"
+[train]
+steps = 3200
+log_every = 20
+evaluate_every = 50
+checkpoint_every = 50
+[folds]
+count = 2
+[network]
+hidden = [32, 16]
+[dqn]
+batch_size = 64
+buffer_size = 5000
+learning_starts = 256
+target_every = 50
+"#;
+
+/// Does it.
+pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done {
+    let verb = "train dqn";
+    let run = match &args.resume {
+        Some(path) => run_folder::existing(path)?,
+        None => run_folder::choose(args.out.as_deref(), "train-dqn")?,
+    };
+    let mut layers = layers(args, &run)?;
+    let mut chosen = devices::choose(options, 2)?;
+    let worker = find_worker(&mut chosen)?;
+    let workers = chosen.devices.len();
+    settle_shards(&mut layers, workers)?;
+    let (config, origins) = layers.resolve().map_err(of_config)?;
+
+    // The worker reads the settings from a file, and the run's folder is made only once nothing can refuse them.
+    let trial = scratch.join("config.toml");
+    std::fs::write(&trial, config.to_toml())
+        .map_err(|error| Refusal::new(exit::CANT_CREATE, format!("{}: {error}", trial.display())))?;
+    let preview = worker.plan(&trial).map_err(|(code, words)| Refusal::new(code, words))?;
+
+    let mut worker_args = vec!["train".into(), "--config".into(), run.config().into()];
+    worker_args.extend(["--run".into(), run.path().into()]);
+    worker_args.extend(args.resume.is_some().then(|| "--resume".into()));
+    let logs = logs(options, &run);
+    let mut notes = std::mem::take(&mut chosen.notes);
+    notes.extend(preview.warnings.iter().cloned());
+    let plan = LaunchPlan {
+        verb: verb.into(),
+        run_id: RunId(run.path().file_name().unwrap_or_default().to_string_lossy().into_owned()),
+        attempt: if args.resume.is_some() { run_folder::next_attempt(&logs) } else { Attempt::FIRST },
+        logs,
+        program: worker.path,
+        args: worker_args,
+        own_worker: true,
+        sees_own_only: true,
+        transport: transport(&chosen.devices),
+        threads: threads(workers),
+        devices: chosen.devices,
+        grace: options.grace,
+        peer_grace: options.peer_grace,
+        notes,
+        settings: Some(Settings { values: config, origins }),
+        preview: Some(preview),
+        run,
+    };
+    let headline = plan.preview.as_ref().map(|preview| headline(&plan, preview, args.resume.is_some()));
+    let code = launch(&plan, options, headline)?;
+    if code == exit::OK && !options.dry_run {
+        let report = report::write(&plan.run)?;
+        print!("{}", summary(&report));
+    }
+    Ok(code)
+}
+
+/// The settings' layers, from the weakest to the strongest, without what depends on the devices.
+fn layers(args: &TrainArgs, run: &RunDir) -> Result<Layers, Refusal> {
+    let mut layers = Layers::new();
+    let mut push = |layer: Layer| layers.push(layer).map_err(of_config);
+    push(Layer::from_env(
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+    ))?;
+    if let Some(path) = &args.hyperopt {
+        push(hyperopt_layer(&path.display().to_string(), &read(path)?).map_err(of_config)?)?;
+    }
+    if args.resume.is_some() {
+        let path = run.config();
+        push(Layer::from_toml(&path.display().to_string(), &read(&path)?).map_err(of_config)?)?;
+    }
+    if let Some(path) = &args.config {
+        push(Layer::from_toml(&path.display().to_string(), &read(path)?).map_err(of_config)?)?;
+    }
+    if args.smoke {
+        push(Layer::from_toml("--smoke", SMOKE).map_err(of_config)?)?;
+    }
+    push(Layer::from_pairs("--set", args.set.iter().map(String::as_str)).map_err(of_config)?)?;
+    let mut flags = Layer::new("the command line");
+    if let Some(path) = &args.data {
+        // A run can be resumed from anywhere, so the path must not depend on where we are.
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        flags.set("data.path", absolute.to_string_lossy().into_owned());
+    }
+    if let Some(name) = &args.env {
+        flags.set("environment.name", name.clone());
+    }
+    for (key, value) in [("train.seed", args.seed), ("train.steps", args.steps)] {
+        if let Some(value) = value {
+            let value = i64::try_from(value)
+                .map_err(|_| Refusal::new(exit::CONFIG, format!("{key} = {value}: must be below 2^63")))?;
+            flags.set(key, value);
+        }
+    }
+    push(flags)?;
+    Ok(layers)
+}
+
+fn read(path: &Path) -> Result<String, Refusal> {
+    std::fs::read_to_string(path).map_err(|error| Refusal::new(exit::NO_INPUT, format!("{}: {error}", path.display())))
+}
+
+fn of_config(error: ConfigError) -> Refusal {
+    Refusal::new(exit::CONFIG, error)
+}
+
+/// The worker for the chosen devices. If none can use the GPUs that are there, and nobody asked for them by name, it
+/// falls back to the processor and says so.
+fn find_worker(chosen: &mut Chosen) -> Result<WorkerBinary, Refusal> {
+    let cuda = matches!(chosen.devices.first(), Some(DeviceId::Cuda(_)));
+    match WorkerBinary::find(cuda, chosen.devices.len() > 1) {
+        Ok(worker) => Ok(worker),
+        Err(error) if cuda && !chosen.insisted => {
+            let reason = error.to_string().replace("\n  ", " ");
+            *chosen = Chosen::cpu(2, vec![format!("the GPUs here are not used: {reason}; using the processor")]);
+            Ok(WorkerBinary::find(false, true)?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Fixes the number of parts into which a batch is split, so that the run can go on with another number of workers
+/// and give the same bits.
+fn settle_shards(layers: &mut Layers, workers: usize) -> Result<(), Refusal> {
+    let (config, _) = layers.resolve().map_err(of_config)?;
+    match config.parallel.virtual_shards {
+        0 => {
+            let mut layer = Layer::new("the number of workers");
+            layer.set("parallel.virtual_shards", workers as i64);
+            layers.push(layer).map_err(of_config)
+        }
+        shards if shards < workers => Err(Refusal::new(
+            exit::CONFIG,
+            format!(
+                "{workers} workers cannot share {shards} parts of a batch: use at most {shards} workers (--nproc), or \
+                 begin the run with parallel.virtual_shards of at least {workers}"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn headline(plan: &LaunchPlan, preview: &WorkerPlan, resumed: bool) -> String {
+    let workers = plan.devices.len();
+    let on = match plan.devices.first() {
+        Some(DeviceId::Cuda(_)) => {
+            let list: Vec<String> = plan.devices.iter().map(DeviceId::to_string).collect();
+            list.join(", ")
+        }
+        _ => format!("the processor ({} threads each)", plan.threads),
+    };
+    let over = match plan.transport {
+        Transport::Solo => "alone".to_owned(),
+        Transport::Shm => "gradients over shared memory".to_owned(),
+        Transport::Nccl => "gradients over NCCL".to_owned(),
+    };
+    let bars: usize = preview.instruments.iter().map(|instrument| instrument.bars).sum();
+    let plural = if workers == 1 { "" } else { "s" };
+    format!(
+        "{}{}: {workers} worker{plural} on {on}, {over}; {} ({bars} bars), {} folds; network of {} parameters; {}",
+        plan.verb,
+        if resumed { " (resumed)" } else { "" },
+        preview.source,
+        preview.folds.len(),
+        preview.parameters,
+        plan.run.path().display(),
+    )
+}

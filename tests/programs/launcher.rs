@@ -1,0 +1,5 @@
+//! The launcher, as a program of this package: tests can only find those.
+
+fn main() -> std::process::ExitCode {
+    foxlaunch::main()
+}

@@ -1,0 +1,29 @@
+//! What a user writes to train an own candle model on several devices: run it under `foxlaunch run`.
+//!
+//! The loop is the one in the worker's README. Each rank draws rows of its own; all ranks end with the same weights.
+
+use candle_core::{DType, Tensor};
+use candle_nn::{AdamW, Module, Optimizer, ParamsAdamW, VarBuilder, VarMap};
+use foxlaunch_shared::protocol::Phase;
+use foxlaunch_worker::{parallel::GradientAverager, world::World};
+
+fn main() -> anyhow::Result<()> {
+    let mut world = World::join()?;
+    let device = world.device().clone();
+    let vars = VarMap::new();
+    let model = candle_nn::linear(4, 1, VarBuilder::from_varmap(&vars, DType::F32, &device))?;
+    let mut averager = GradientAverager::new(&mut world, &vars)?;
+    let mut optimizer = AdamW::new(vars.all_vars(), ParamsAdamW { lr: 0.05, ..Default::default() })?;
+    for step in 1..=200 {
+        let x = Tensor::randn(0f32, 1., (32, 4), &device)?;
+        let target = (x.sum_keepdim(1)? * 2.)?;
+        let loss = (model.forward(&x)? - target)?.sqr()?.sum_all()?;
+        let gradients = averager.averaged(&mut world, loss.backward()?, 32)?;
+        optimizer.step(&gradients)?;
+        world.progress(step, Phase::Step, None);
+    }
+    let weights = model.weight().flatten_all()?.to_vec1::<f32>()?;
+    println!("weights {weights:?}");
+    world.leave();
+    Ok(())
+}
