@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 /// Every case of `kind`.
 pub(crate) fn cases(kind: &str) -> &'static [Value] {
     static ALL: OnceLock<Value> = OnceLock::new();
-    let text = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/vectors.json");
+    let text = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/vectors.json");
     let all = ALL.get_or_init(|| serde_json::from_slice(&std::fs::read(text).unwrap()).unwrap());
     all["cases"][kind].as_array().unwrap_or_else(|| panic!("no cases of {kind}"))
 }

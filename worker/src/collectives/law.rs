@@ -10,7 +10,7 @@ use std::ops::{Add, Div};
 pub const SIZES: [usize; 10] = [0, 1, 2, 31, 33, 1000, 4097, 8193, 65_537, 300_007];
 
 /// How f32 numbers in host memory are reduced: directly, or by way of a device.
-pub type Reduce<'a> = dyn FnMut(&mut dyn Collective, &mut Vec<f32>, ReduceOp) -> Result<(), CollectiveError> + 'a;
+pub type Reduce<'a> = dyn FnMut(&mut dyn Collective, &mut [f32], ReduceOp) -> Result<(), CollectiveError> + 'a;
 
 /// Checks every operation on host memory, bit for bit. All ranks must call it with the same `seed`.
 pub fn check(collective: &mut dyn Collective, seed: u64) -> Result<(), String> {
@@ -68,7 +68,7 @@ pub fn check_mismatch(collective: &mut dyn Collective) -> Result<(), String> {
     }
 }
 
-fn directly(collective: &mut dyn Collective, data: &mut Vec<f32>, op: ReduceOp) -> Result<(), CollectiveError> {
+fn directly(collective: &mut dyn Collective, data: &mut [f32], op: ReduceOp) -> Result<(), CollectiveError> {
     collective.all_reduce(Buffer::F32(data), op)
 }
 

@@ -183,6 +183,53 @@ mod tests {
         ));
     }
 
+    use super::super::Layout;
+    use crate::collectives::{Shm, shm::tests::world_of};
+    use candle_core::{DType, Device};
+
+    /// The gradient buffer of one shard: numbers of very different sizes, so that the order of a sum shows.
+    fn shard(shard: usize, len: usize, dtype: DType) -> FlatGradients {
+        let layout = Layout::from_named([("w".to_owned(), vec![len], dtype)]);
+        let mut part = FlatGradients::zeros(&layout, 1, dtype, &Device::Cpu).unwrap();
+        let number = |at: usize| ((at * 7 + shard * 13) as f64).sin() * 10f64.powi((at + shard * 5) as i32 % 7);
+        match part.values_mut() {
+            Values::F32(values) => values.iter_mut().enumerate().for_each(|(at, x)| *x = number(at) as f32),
+            Values::F64(values) => values.iter_mut().enumerate().for_each(|(at, x)| *x = number(at)),
+            #[cfg(feature = "cuda")]
+            Values::CudaF32(_) => panic!("on the host"),
+        }
+        part
+    }
+
+    fn bits(gradients: &FlatGradients) -> Vec<u64> {
+        match gradients.values() {
+            Values::F32(values) => values.iter().map(|x| u64::from(x.to_bits())).collect(),
+            Values::F64(values) => values.iter().map(|x| x.to_bits()).collect(),
+            #[cfg(feature = "cuda")]
+            Values::CudaF32(_) => panic!("on the host"),
+        }
+    }
+
+    #[test]
+    fn any_number_of_ranks_sums_shards_to_the_same_bits() {
+        for (count, len, dtype) in [(4, 1000, DType::F32), (5, BLOCK + 3, DType::F32), (4, 17, DType::F64)] {
+            let mut seen: Option<Vec<u64>> = None;
+            for ranks in 1..=4 {
+                let bytes = Shm::arena_bytes(WorldSize(ranks));
+                let sums = world_of(ranks, bytes, std::time::Duration::from_secs(20), |mut shm| {
+                    let shards = Shards::new(count, shm.world_size(), shm.rank()).unwrap();
+                    let parts: Vec<_> = shards.owned().map(|at| shard(at, len, dtype)).collect();
+                    let mut out = shard(99, len, dtype);
+                    sum_shards(&mut shm, &shards, &parts, &mut out).unwrap();
+                    bits(&out)
+                });
+                for sum in sums {
+                    assert!(*seen.get_or_insert_with(|| sum.clone()) == sum, "{ranks} ranks, {count} shards of {len}");
+                }
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn every_row_has_one_owner(total in 0usize..500, shards in 1usize..20, world in 1u32..20) {

@@ -107,3 +107,78 @@ fn to_bytes(name: &str, tensor: &Tensor) -> Result<Vec<u8>, ParallelError> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collectives::{Shm, shm::tests::world_of};
+    use foxlaunch_shared::ids::WorldSize;
+    use std::time::Duration;
+
+    fn model(rank: f64, extra: bool) -> VarMap {
+        let vars = VarMap::new();
+        let get = |name, shape: usize, dtype| {
+            vars.get(shape, name, candle_nn::Init::Const(rank), dtype, &Device::Cpu).unwrap();
+        };
+        get("w", 3, DType::F32);
+        get("b", 2, DType::F64);
+        get("h", 5, DType::BF16);
+        if extra {
+            get("x", 1, DType::F32);
+        }
+        vars
+    }
+
+    fn in_world<R: Send>(ranks: u32, body: impl Fn(Shm) -> R + Sync) -> Vec<R> {
+        world_of(ranks, Shm::arena_bytes(WorldSize(ranks)), Duration::from_secs(20), body)
+    }
+
+    #[test]
+    fn ranks_that_differ_are_seen_then_made_equal_by_broadcast_or_average() {
+        let first = |vars: &VarMap, name: &str| -> f64 {
+            let value = vars.data().lock().unwrap()[name].as_tensor().to_dtype(DType::F64).unwrap();
+            value.to_vec1::<f64>().unwrap()[0]
+        };
+        for result in in_world(3, |mut shm| {
+            let vars = model(f64::from(shm.rank().0), false);
+            let layout = Layout::of(&vars);
+            layout.agree(&mut shm).unwrap();
+            let differ = assert_equal(digest(&layout, &vars).unwrap(), "at the start", &mut shm).unwrap_err();
+            average(&layout, &vars, &mut shm).unwrap();
+            let mean = ["w", "b", "h"].map(|name| first(&vars, name));
+            assert_equal(digest(&layout, &vars).unwrap(), "after the average", &mut shm).unwrap();
+            let vars = model(5. - f64::from(shm.rank().0), false);
+            broadcast(&layout, &vars, &mut shm).unwrap();
+            (differ.to_string(), mean, ["w", "b", "h"].map(|name| first(&vars, name)))
+        }) {
+            assert_eq!(result.0, "rank 1 holds other weights than rank 0 at the start");
+            assert_eq!((result.1, result.2), ([1.; 3], [5.; 3]));
+        }
+    }
+
+    #[test]
+    fn another_model_is_named_by_all_ranks() {
+        for result in in_world(3, |mut shm| {
+            let vars = model(0., shm.rank() == Rank(2));
+            Layout::of(&vars).agree(&mut shm).unwrap_err().to_string()
+        }) {
+            let expected = "rank 2 holds another model than rank 0: 4 variables with 11 values, where rank 0 has 3 \
+                            variables with 10 values; all ranks must build the same variables";
+            assert_eq!(result, expected);
+        }
+    }
+
+    #[test]
+    fn flat_buffers_are_averaged_and_broadcast() {
+        for result in in_world(2, |mut shm| {
+            let rank = shm.rank().0 as f32;
+            let (mut weights, mut moments) = ([rank, 4.], [10. * rank]);
+            average_flat(&mut [&mut weights, &mut moments], &mut shm).expect("averaged");
+            let mut given = [rank + 7.];
+            broadcast_flat(&mut [&mut given], &mut shm).expect("sent");
+            (weights, moments, given, digest_flat(&[&weights]) == digest_flat(&[&[0.5, 4.]]))
+        }) {
+            assert_eq!(result, ([0.5, 4.], [5.], [7.], true));
+        }
+    }
+}

@@ -32,6 +32,8 @@ struct Stream<S> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Collected<S> {
     streams: Vec<Stream<S>>,
+    #[serde(skip)]
+    exchange: Exchange,
 }
 
 /// What one step of one stream was, as ranks tell each other.
@@ -87,7 +89,7 @@ impl<S: Clone + Serialize + serde::de::DeserializeOwned> Collected<S> {
             returned: 0.0,
             windows: NStep::new(n_step, gamma),
         };
-        Collected { streams: (0..count).map(fresh).collect() }
+        Collected { streams: (0..count).map(fresh).collect(), exchange: Exchange::default() }
     }
 
     /// How many streams there are.
@@ -106,14 +108,13 @@ impl<S: Clone + Serialize + serde::de::DeserializeOwned> Collected<S> {
         env: &E,
         world: &mut World,
         shards: &Shards,
-        exchange: &mut Exchange,
         how: Collecting,
         streams: &Streams,
         values: &mut Values<'_>,
     ) -> Result<Block<S>, TrainError> {
         let taken = self.step_owned(env, shards, how, streams, values)?;
         let stop = world.stop_requested().is_some();
-        let said = exchange.gather(world.collective(), encode("a block of steps", &taken)?, stop)?;
+        let said = self.exchange.gather(world.collective(), encode("a block of steps", &taken)?, stop)?;
         let mut block = Block { transitions: Vec::new(), returns: Vec::new(), stop: said.flag };
         let mut all = Vec::with_capacity(self.streams.len());
         for message in &said.messages {

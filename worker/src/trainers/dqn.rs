@@ -5,7 +5,6 @@
 
 use super::TrainError;
 use super::collect::{Collected, Collecting};
-use super::exchange::Exchange;
 use super::learner::{Learner, LearnerSettings, Rows, Update};
 use super::run::{Algorithm, Counters};
 use super::schedule::{due, linear};
@@ -32,7 +31,6 @@ pub struct Dqn<'a, E: Environment> {
     streams: Streams,
     shards: Shards,
     learner: Learner,
-    exchange: Exchange,
     memory: Memory<E::State>,
     /// What this rank alone measured since the last sync point; always empty with averaged gradients.
     local: Local,
@@ -86,8 +84,7 @@ impl<'a, E: Environment> Dqn<'a, E> {
             ring: Ring::new(dqn.buffer_size),
             meter: Meter::default(),
         };
-        let exchange = Exchange::default();
-        Ok(Dqn { env, config, fold, streams, shards, learner, exchange, memory, local: Local::EMPTY })
+        Ok(Dqn { env, config, fold, streams, shards, learner, memory, local: Local::EMPTY })
     }
 
     /// The learner, for a look at its weights.
@@ -111,7 +108,7 @@ impl<'a, E: Environment> Dqn<'a, E> {
         let mut values = |observations: &[f32], rows: usize| learner.values(observations, rows);
         let (env, shards, streams) = (self.env, &self.shards, &self.streams);
         let memory = &mut self.memory;
-        let block = memory.collected.block(env, world, shards, &mut self.exchange, how, streams, &mut values)?;
+        let block = memory.collected.block(env, world, shards, how, streams, &mut values)?;
         memory.steps += self.config.dqn.train_every as u64;
         block.transitions.into_iter().for_each(|t| memory.ring.push(t));
         block.returns.iter().for_each(|r| memory.meter.mean("return", *r, 1.0));
@@ -136,7 +133,7 @@ impl<'a, E: Environment> Dqn<'a, E> {
         };
         self.local.sums.iter_mut().zip(one.sums).for_each(|(sum, x)| *sum += x);
         self.local.q_max = self.local.q_max.max(one.q_max);
-        if every == 1 || self.memory.updates % every == 0 || self.is_done() {
+        if every == 1 || self.memory.updates.is_multiple_of(every) || self.is_done() {
             self.synchronise(world, every > 1)?;
         }
         Ok(())

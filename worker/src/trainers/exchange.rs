@@ -18,7 +18,7 @@ pub struct Said {
 
 /// Gathers messages in slots of one size. All ranks see all lengths, so they agree on when slots must grow without
 /// a further message: usually one collective call is enough.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     slot: usize,
 }
@@ -61,6 +61,39 @@ impl Exchange {
             let flag = slots.clone().any(|s| s[8] != 0);
             let messages = slots.zip(lengths).map(|(s, len)| s[HEAD..HEAD + len].to_vec()).collect();
             return Ok(Said { messages, flag });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trainers::tests::threads::as_ranks;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn everyone_hears_everyone_whatever_the_lengths(
+            rounds in proptest::collection::vec(proptest::collection::vec(0usize..20_000, 3), 1..4),
+            ranks in 1usize..4, raised in 0usize..6,
+        ) {
+            let message = |round: usize, rank: usize| -> Vec<u8> {
+                (0..rounds[round][rank]).map(|i| (i * 7 + rank + round) as u8).collect()
+            };
+            let heard = as_ranks(ranks, |mut world| {
+                let rank = world.rank().index();
+                let mut exchange = Exchange::default();
+                let round = |round| exchange.gather(world.collective(), message(round, rank), raised == rank).unwrap();
+                (0..rounds.len()).map(round).collect::<Vec<_>>()
+            });
+            for said in heard {
+                for (round, said) in said.iter().enumerate() {
+                    let expected: Vec<Vec<u8>> = (0..ranks).map(|rank| message(round, rank)).collect();
+                    prop_assert!(said.messages == expected);
+                    prop_assert_eq!(said.flag, raised < ranks);
+                }
+            }
         }
     }
 }

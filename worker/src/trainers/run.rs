@@ -111,7 +111,7 @@ pub fn train_with_preloaded_data(
 }
 
 /// Trains one fold to its end, or until someone asks to stop.
-pub(super) fn train_fold<A: Algorithm, J: Judge>(
+pub fn train_fold<A: Algorithm, J: Judge>(
     world: &mut World,
     session: &mut Session<'_>,
     fold: usize,

@@ -17,7 +17,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Says that this is an arena, and in which form.
 const MAGIC: u32 = 0xA2E4_0001;
@@ -73,6 +74,11 @@ pub(super) struct Arena {
 // processes do to the memory is ordered by the atomics in it.
 unsafe impl Send for Arena {}
 
+/// Whether a word is now `mine`: written just now, or by another rank before.
+fn agreed<T: PartialEq>(exchanged: Result<T, T>, mine: &T) -> bool {
+    exchanged.map_or_else(|there| there == *mine, |_| true)
+}
+
 fn round_up(bytes: usize, to: usize) -> usize {
     bytes.div_ceil(to) * to
 }
@@ -125,18 +131,17 @@ impl Arena {
     /// Writes what all ranks must agree on, or compares with what is there; then takes the rank's line.
     fn claim(&self, rank: Rank) -> Result<(), String> {
         let header = self.header();
-        let same32 = |word: &AtomicU32, mine: u32| {
-            word.compare_exchange(0, mine, Ordering::AcqRel, Ordering::Acquire).is_ok_or(|there| there == mine)
-        };
-        if !same32(&header.magic, MAGIC) {
+        let agree32 = |word: &AtomicU32, mine: u32| agreed(word.compare_exchange(0, mine, AcqRel, Acquire), &mine);
+        if !agree32(&header.magic, MAGIC) {
             return Err("it holds something else than an arena of this version".into());
         }
-        let chunk = header.chunk.compare_exchange(0, self.chunk as u64, Ordering::AcqRel, Ordering::Acquire);
-        if !same32(&header.world, self.world as u32) || !chunk.is_ok_or(|there| there == self.chunk as u64) {
+        let chunk = self.chunk as u64;
+        let same_chunk = agreed(header.chunk.compare_exchange(0, chunk, AcqRel, Acquire), &chunk);
+        if !agree32(&header.world, self.world as u32) || !same_chunk {
             return Err("another rank laid it out for another number of ranks or another size".into());
         }
         let pid = std::process::id();
-        match self.line(rank.index()).pid.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Acquire) {
+        match self.line(rank.index()).pid.compare_exchange(0, pid, AcqRel, Acquire) {
             Ok(_) => Ok(()),
             Err(other) => Err(format!("rank {rank} was taken by process {other} already")),
         }
@@ -202,17 +207,6 @@ fn map(file: &File, bytes: usize) -> io::Result<NonNull<u8>> {
     let start =
         unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file, 0)? };
     NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapped at 0"))
-}
-
-/// `Result::is_ok` with a second chance for the error.
-trait IsOkOr<E> {
-    fn is_ok_or(self, accept: impl FnOnce(E) -> bool) -> bool;
-}
-
-impl<T, E> IsOkOr<E> for Result<T, E> {
-    fn is_ok_or(self, accept: impl FnOnce(E) -> bool) -> bool {
-        self.map_or_else(accept, |_| true)
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 mod arena;
 mod combine;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod wait;
 
 pub use arena::memory;

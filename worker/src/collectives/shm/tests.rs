@@ -10,7 +10,12 @@ use std::time::Instant;
 const LONG: Duration = Duration::from_secs(20);
 
 /// Runs `body` on every rank of a world of threads; the results by rank.
-fn world_of<R: Send>(ranks: u32, arena_bytes: u64, within: Duration, body: impl Fn(Shm) -> R + Sync) -> Vec<R> {
+pub(crate) fn world_of<R: Send>(
+    ranks: u32,
+    arena_bytes: u64,
+    within: Duration,
+    body: impl Fn(Shm) -> R + Sync,
+) -> Vec<R> {
     let (_memory, place) = memory(arena_bytes).unwrap();
     let abort = Arc::new(AbortFlag::new());
     std::thread::scope(|scope| {
@@ -56,7 +61,8 @@ fn calls_that_do_not_fit_are_named_on_all_ranks() {
 #[test]
 fn other_lengths_kinds_and_roots_do_not_fit_either() {
     let reduce = |shm: &mut Shm, len: usize, op| shm.all_reduce(Buffer::F32(&mut vec![0.; len]), op);
-    let calls: [fn(&mut Shm) -> Result<(), CollectiveError>; 6] = [
+    type Call = fn(&mut Shm) -> Result<(), CollectiveError>;
+    let calls: [Call; 6] = [
         |shm| shm.barrier(),
         |shm| shm.broadcast(&mut [0; 400], Rank(0)),
         |shm| shm.broadcast(&mut [0; 400], Rank(1)),

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Tiny, but with everything: two folds, episodes that end, n-step windows, target copies, a ring that wraps.
-fn tiny(more: &[&str]) -> Config {
+pub(super) fn tiny(more: &[&str]) -> Config {
     let few = [
         "train.steps=720",
         "train.log_every=9",
@@ -39,7 +39,7 @@ fn tiny(more: &[&str]) -> Config {
     config(&[&few, more].concat())
 }
 
-fn train(ranks: usize, config: &Config, run: &Path, resume: bool) {
+pub(super) fn train(ranks: usize, config: &Config, run: &Path, resume: bool) {
     let data = small_data(240);
     let endings = as_ranks(ranks, |mut world| {
         train_with_preloaded_data(&mut world, config, &data, &RunDir::new(run), resume).unwrap()
@@ -48,7 +48,7 @@ fn train(ranks: usize, config: &Config, run: &Path, resume: bool) {
 }
 
 /// Everything of a run that its numbers decide: records, results, and the files of every checkpoint.
-fn remains(run: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn remains(run: &Path) -> BTreeMap<String, Vec<u8>> {
     let dir = RunDir::new(run);
     let mut files = BTreeMap::new();
     files.insert("metrics".to_owned(), std::fs::read(dir.metrics()).unwrap());
@@ -68,7 +68,7 @@ fn remains(run: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-fn assert_same(a: &BTreeMap<String, Vec<u8>>, b: &BTreeMap<String, Vec<u8>>, what: &str) {
+pub(super) fn assert_same(a: &BTreeMap<String, Vec<u8>>, b: &BTreeMap<String, Vec<u8>>, what: &str) {
     assert_eq!(a.keys().collect::<Vec<_>>(), b.keys().collect::<Vec<_>>(), "{what}");
     for (name, bytes) in a {
         assert!(*bytes == b[name], "{what}: {name} differs");

@@ -1,9 +1,10 @@
 //! Tests of training as a whole: same bits whatever the ranks, resumed or not; what it learns, and what it must not.
 
 mod bits;
+mod ends;
 mod learner;
 mod planted;
-mod threads;
+pub(super) mod threads;
 
 use crate::data::{Bars, Dataset};
 use crate::seed::{Streams, uniform};

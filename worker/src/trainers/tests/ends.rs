@@ -1,0 +1,225 @@
+//! How training ends before its time: told to stop, killed, or by numbers that are none.
+
+use super::bits::{assert_same, remains, tiny, train};
+use super::small_data;
+use super::threads::as_ranks;
+use crate::checkpoint::Loaded;
+use crate::collectives::Solo;
+use crate::data::{Dataset, Scaler, walk_forward};
+use crate::environments::market::Market;
+use crate::evaluate::Policy;
+use crate::parallel::Layout;
+use crate::seed::{Streams, below};
+use crate::trainers::dqn::Dqn;
+use crate::trainers::run::{Algorithm, Counters, Judge, train_fold};
+use crate::trainers::session::Session;
+use crate::trainers::{Ending, MarketJudge, TrainError, train_with_preloaded_data};
+use crate::world::World;
+use candle_nn::VarMap;
+use foxlaunch_shared::config::Config;
+use foxlaunch_shared::exit;
+use foxlaunch_shared::ids::Rank;
+use foxlaunch_shared::run_dir::RunDir;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// An algorithm with a watcher, which hears of every iteration and may say stop.
+struct Watched<'a, A, F> {
+    inner: &'a mut A,
+    watcher: F,
+}
+
+impl<A: Algorithm, F: FnMut(Counters) -> bool> Algorithm for Watched<'_, A, F> {
+    fn iterate(&mut self, world: &mut World) -> Result<bool, TrainError> {
+        let stop = self.inner.iterate(world)?;
+        Ok((self.watcher)(self.inner.counters()) | stop)
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+
+    fn shown(&self) -> Vec<(String, f64)> {
+        self.inner.shown()
+    }
+
+    fn measured(&mut self) -> Vec<(String, f64)> {
+        self.inner.measured()
+    }
+
+    fn act(&self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError> {
+        self.inner.act(observations, rows)
+    }
+
+    fn weights(&self) -> (&Layout, &VarMap) {
+        self.inner.weights()
+    }
+
+    fn save(&mut self) -> Result<Vec<(String, Vec<u8>)>, TrainError> {
+        self.inner.save()
+    }
+
+    fn restore(&mut self, loaded: &Loaded) -> Result<(), TrainError> {
+        self.inner.restore(loaded)
+    }
+}
+
+/// As `train_with_preloaded_data`, with a watcher.
+fn watched(
+    world: &mut World,
+    config: &Config,
+    data: &Dataset,
+    run: &Path,
+    resume: bool,
+    watcher: &mut dyn FnMut(Counters) -> bool,
+) -> Ending {
+    let folds = walk_forward(data, &config.folds).unwrap();
+    let mut session = Session::open(world, config, &RunDir::new(run), resume, folds.len()).unwrap();
+    for fold in folds.iter().filter(|fold| !session.has_done(fold.index)).collect::<Vec<_>>() {
+        let scaler = Scaler::fit(data, &fold.train);
+        let market = Market::new(data, &fold.train, &scaler, &config.environment).unwrap();
+        let streams = Streams::new(config.train.seed).part(fold.index as u64);
+        let judge = MarketJudge::new(data, fold, &scaler, config, streams.clone()).unwrap();
+        let mut dqn = Dqn::new(&market, config, fold.index as u32, streams, session.shards(), world).unwrap();
+        let mut algorithm = Watched { inner: &mut dqn, watcher: &mut *watcher };
+        if train_fold(world, &mut session, fold.index, &mut algorithm, &judge).unwrap() == Ending::Stopped {
+            return Ending::Stopped;
+        }
+    }
+    Ending::Finished
+}
+
+/// Removes the checkpoints that only an interrupted run has.
+fn without_extra_checkpoints(
+    mut files: std::collections::BTreeMap<String, Vec<u8>>,
+    expected: &std::collections::BTreeMap<String, Vec<u8>>,
+) -> std::collections::BTreeMap<String, Vec<u8>> {
+    files.retain(|name, _| expected.contains_key(name));
+    files
+}
+
+#[test]
+fn told_to_stop_it_leaves_a_checkpoint_and_goes_on_to_the_same_end() {
+    let folder = tempfile::tempdir().unwrap();
+    for (every, stop_at) in [("1", 17), ("1", 3), ("4", 18)] {
+        let every = format!("parallel.sync_every_n_steps={every}");
+        let config = tiny(&["parallel.virtual_shards=2", &every]);
+        let (whole, cut) =
+            (folder.path().join(format!("{stop_at}-whole")), folder.path().join(format!("{stop_at}-cut")));
+        train(2, &config, &whole, false);
+        let data = small_data(240);
+        let endings = as_ranks(2, |mut world| {
+            let mut iterations = 0;
+            // only one rank is told; the others hear of it with the block, so the watcher of both says it here
+            watched(&mut world, &config, &data, &cut, false, &mut |_| {
+                iterations += 1;
+                iterations == stop_at
+            })
+        });
+        assert_eq!(endings, [Ending::Stopped, Ending::Stopped]);
+        assert!(!RunDir::new(&cut).fold(0).exists());
+        train(2, &config, &cut, true);
+        let expected = remains(&whole);
+        assert_same(&expected, &without_extra_checkpoints(remains(&cut), &expected), "stopped and resumed");
+    }
+}
+
+/// Set for the child of the test below only: its run folder.
+const CHILD: &str = "FOXLAUNCH_TEST_RUN";
+
+#[test]
+fn killed_at_any_moment_and_resumed_it_ends_with_the_same_bits() {
+    let config = tiny(&["parallel.virtual_shards=2", "train.checkpoint_every=4"]);
+    if let Some(run) = std::env::var_os(CHILD) {
+        let mut world = World::with_collective(Box::new(Solo::new()));
+        let mut out = std::io::stdout();
+        watched(&mut world, &config, &small_data(240), Path::new(&run), true, &mut |_| {
+            writeln!(out, "iteration").and_then(|()| out.flush()).unwrap();
+            false
+        });
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
+    train(1, &config, &whole, false);
+    let mut draw = Streams::new(8).draw("kill", 0, 0);
+    let test = "trainers::tests::ends::killed_at_any_moment_and_resumed_it_ends_with_the_same_bits";
+    let mut kills = 0;
+    loop {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture"])
+            .env(CHILD, &killed)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let life = 5 + below(&mut draw, 40);
+        let seen = lines.filter(|line| line.contains("iteration")).take(life).count();
+        if seen < life {
+            assert!(child.wait().unwrap().success());
+            break;
+        }
+        (0..below(&mut draw, 100_000)).for_each(|_| std::hint::spin_loop());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        kills += 1;
+    }
+    assert!(kills >= 3, "{kills} kills");
+    let expected = remains(&whole);
+    assert_same(&expected, &without_extra_checkpoints(remains(&killed), &expected), "killed and resumed");
+}
+
+#[test]
+fn numbers_that_are_none_are_named_with_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = tiny(&["parallel.virtual_shards=3", "environment.reward_scale=1e300"]);
+    let data = small_data(240);
+    let errors = as_ranks(3, |mut world| {
+        let run = RunDir::new(folder.path());
+        train_with_preloaded_data(&mut world, &config, &data, &run, false).unwrap_err()
+    });
+    for (rank, error) in errors.iter().enumerate() {
+        let TrainError::NotFinite { rank: of, fold, update, indices, .. } = error else { panic!("{error}") };
+        assert_eq!((*of, *fold, *update, indices.len()), (Rank(0), 0, 1, 7));
+        assert!(error.to_string().starts_with("rank 0, fold 0, update 1: the loss is inf"), "{error}");
+        let expected = if rank == 0 { (exit::FAILURE, None) } else { (exit::COLLATERAL, Some(Rank(0))) };
+        assert_eq!((error.exit_code(), error.blames()), expected);
+    }
+}
+
+/// A judge that fails.
+struct Broken;
+
+impl Judge for Broken {
+    type Verdict = ();
+
+    fn validate(&self, _: &mut Policy<'_>) -> anyhow::Result<f64> {
+        anyhow::bail!("the scales are broken")
+    }
+
+    fn test(&self, _: &mut Policy<'_>) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn recipe(&self) -> serde_json::Value {
+        serde_json::Value::Null
+    }
+}
+
+#[test]
+fn a_judge_that_fails_ends_training_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = tiny(&[]);
+    let data = small_data(240);
+    let folds = walk_forward(&data, &config.folds).unwrap();
+    let scaler = Scaler::fit(&data, &folds[0].train);
+    let market = Market::new(&data, &folds[0].train, &scaler, &config.environment).unwrap();
+    let mut world = World::with_collective(Box::new(Solo::new()));
+    let mut session = Session::open(&mut world, &config, &RunDir::new(folder.path()), false, 2).unwrap();
+    let mut dqn = Dqn::new(&market, &config, 0, Streams::new(1), session.shards(), &mut world).unwrap();
+    let error = train_fold(&mut world, &mut session, 0, &mut dqn, &Broken).unwrap_err();
+    assert!(error.to_string().contains("the scales are broken"), "{error}");
+    assert_eq!(error.exit_code(), exit::FAILURE);
+}
