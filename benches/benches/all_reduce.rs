@@ -39,7 +39,7 @@ fn main() {
 fn measure(place: &ArenaPlace, rank: Rank, world: WorldSize) {
     let abort = Arc::new(AbortFlag::new());
     let mut shm = Shm::form(place, rank, world, Duration::from_secs(60), abort).expect("the world stands");
-    for power in (10..26).step_by(2) {
+    for power in (10..26).step_by(2).chain([25]) {
         let bytes = 1usize << power;
         let iterations = if power > 22 { 20 } else { 100 };
         let mut data = vec![1f32; bytes / 4];

@@ -25,8 +25,9 @@ const MAGIC: u32 = 0xA2E4_0001;
 /// Chunks and pieces begin at multiples of this, so that no two ranks write to one cache line or its neighbour.
 const ALIGN: usize = 128;
 const PAGE: usize = 4096;
-/// The largest chunk: what still lies in the caches when the next rank reads it.
-const MOST_CHUNK: usize = 512 << 10;
+/// The largest chunk: small enough to lie in the caches when the next rank reads it, large enough that meetings
+/// are few even where ranks share their cores with others.
+const MOST_CHUNK: usize = 1 << 20;
 /// The smallest chunk: one aligned piece of some use.
 const LEAST_CHUNK: usize = 4096;
 

@@ -41,12 +41,19 @@ pub(super) fn larger<T: PartialOrd + Copy>(a: T, b: T) -> T {
     if a != a || a >= b { a } else { b }
 }
 
-/// Combines `len` elements of each of `sources`, which are those of rank 0, 1, ..., into `to`.
+/// Combines `len` elements of each of `sources`, which are those of rank 0, 1, ..., into `to`, and copies them to
+/// `also`, if there is one, while they are in the nearest cache.
 ///
 /// # Safety
-/// Each source is valid for reading and `to` for writing `len` elements, all aligned; nobody writes to them
-/// meanwhile; `to` overlaps no source.
-pub(super) unsafe fn combine<T: Number>(to: *mut T, sources: &[*const T], len: usize, op: ReduceOp) {
+/// Each source is valid for reading and `to` and `also` for writing `len` elements, all aligned; nobody else writes
+/// to them meanwhile; `to` overlaps no other; `also` overlaps no source, or is exactly one of them.
+pub(super) unsafe fn combine<T: Number>(
+    to: *mut T,
+    also: Option<*mut T>,
+    sources: &[*const T],
+    len: usize,
+    op: ReduceOp,
+) {
     for start in (0..len).step_by(BLOCK) {
         let now = BLOCK.min(len - start);
         // SAFETY: `start + now <= len`, and the caller vouches for `len` elements.
@@ -59,6 +66,9 @@ pub(super) unsafe fn combine<T: Number>(to: *mut T, sources: &[*const T], len: u
                     fold(to, sources, start, now, |a, b| a + b);
                     divide(to, now, sources.len() as u32);
                 }
+            }
+            if let Some(also) = also {
+                std::ptr::copy_nonoverlapping(to.cast_const(), also.add(start), now);
             }
         }
     }

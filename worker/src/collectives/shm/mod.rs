@@ -106,7 +106,7 @@ impl Shm {
         let sources: Vec<*const T> = (0..self.world.index()).map(|r| arena.stage(odd, r).cast_const().cast()).collect();
         // SAFETY: all ranks have put `data.len()` elements there (they are in the same call, which `meet` made sure
         // of) and none writes there before it has met us again. Stages are aligned to 128 bytes.
-        unsafe { combine(data.as_mut_ptr(), &sources, data.len(), op) };
+        unsafe { combine(data.as_mut_ptr(), None, &sources, data.len(), op) };
         Ok(())
     }
 
@@ -133,11 +133,11 @@ impl Shm {
             if (1..=chunks).contains(&phase) {
                 let whole = chunk(phase - 1);
                 let piece = piece(whole.len(), world, rank);
-                let mine = &mut data[whole.start + piece.start..whole.start + piece.end];
+                let mine = data[whole.start + piece.start..whole.start + piece.end].as_mut_ptr();
                 let result: *mut T = arena.result(odd, rank).cast();
                 for (other, source) in sources.iter_mut().enumerate() {
                     *source = if other == rank {
-                        mine.as_ptr()
+                        mine.cast_const()
                     } else {
                         // SAFETY: inside that rank's stage, as above.
                         unsafe { arena.stage(!odd, other).cast::<T>().add(piece.start).cast_const() }
@@ -145,11 +145,8 @@ impl Shm {
                 }
                 // SAFETY: the others put their parts of this piece there in the phase that was just met, and write
                 // there no earlier than in the next. The result of this rank and parity is read by the others in
-                // the next phase, and has room for a piece; it overlaps no source.
-                unsafe {
-                    combine(result, &sources, mine.len(), op);
-                    take(result.cast(), mine);
-                }
+                // the next phase, and has room for a piece; it overlaps no source. `mine` is a source itself.
+                unsafe { combine(result, Some(mine), &sources, piece.len(), op) };
             }
             if phase >= 2 {
                 let whole = chunk(phase - 2);

@@ -21,10 +21,11 @@ use std::time::{Duration, Instant};
 
 /// How long a rank sleeps before it looks whether the others still live.
 const LOOK_AROUND: Duration = Duration::from_millis(50);
-/// Looks at another's phase before sleeping, where each rank has a core: about as long as a sleep would cost.
-const SPINS: u32 = 2000;
-/// Gives up the core this often before sleeping, where ranks share cores.
-const YIELDS: u32 = 2;
+/// Before it sleeps, a rank gives up its core this often, in case the other one needs it, and looks [`SPINS`] times
+/// in between: together about as long as a sleep would cost.
+const YIELDS: u32 = 6;
+/// Looks at another's phase between two yields, where each rank has a core.
+const SPINS: u32 = 100;
 
 /// One rank among the others.
 #[derive(Debug)]
@@ -106,15 +107,12 @@ impl Meeting {
     }
 
     fn wait_for(&mut self, peer: usize, call: &Call) -> Result<(), CollectiveError> {
-        for _ in 0..self.spins {
-            if self.reached(peer) {
-                return Ok(());
-            }
-            std::hint::spin_loop();
-        }
         for _ in 0..YIELDS {
-            if self.reached(peer) {
-                return Ok(());
+            for _ in 0..=self.spins {
+                if self.reached(peer) {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
             }
             std::thread::yield_now();
         }
