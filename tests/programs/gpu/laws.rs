@@ -31,17 +31,16 @@ pub(crate) fn check(world: &mut World) -> Result<()> {
 fn suite(world: &mut World) -> Result<()> {
     let stream = world.device().as_cuda_device()?.cuda_stream();
     let tolerance = f64::from(world.world_size().0) * 2f64.powi(-23);
-    let mut on_host = |collective: &mut dyn Collective, data: &mut Vec<f32>, op: ReduceOp| {
-        collective.all_reduce(Buffer::F32(data), op)
-    };
+    let mut on_host =
+        |collective: &mut dyn Collective, data: &mut [f32], op: ReduceOp| collective.all_reduce(Buffer::F32(data), op);
     law::check_on_device(world.collective(), 7, tolerance, &mut on_host).map_err(Error::msg)?;
-    let mut on_device = |collective: &mut dyn Collective, data: &mut Vec<f32>, op: ReduceOp| {
+    let mut on_device = |collective: &mut dyn Collective, data: &mut [f32], op: ReduceOp| {
         let failed = |e: DriverError| CollectiveError::Failed(e.to_string());
         let mut buffer =
-            if data.is_empty() { stream.null().map_err(failed)? } else { stream.clone_htod(data).map_err(failed)? };
+            if data.is_empty() { stream.null().map_err(failed)? } else { stream.clone_htod(&*data).map_err(failed)? };
         collective.all_reduce(Buffer::CudaF32(&mut buffer), op)?;
         if !data.is_empty() {
-            *data = stream.clone_dtoh(&buffer).map_err(failed)?;
+            data.copy_from_slice(&stream.clone_dtoh(&buffer).map_err(failed)?);
         }
         Ok(())
     };
