@@ -126,9 +126,13 @@ kill_one() { # driver|call: kills rank 1 in the middle of an all-reduce; the job
     code=$?
     waited=$(since "$start")
     tail -15 "$log"
-    echo "foxlaunch-killed wait=$1 exit_code=$code seconds=$waited"
-    nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv,noheader | tee "$out/after-$1.apps"
-    [[ ! -s $out/after-$1.apps ]] || { echo "a device still has a process"; return 1; }
+    for _ in $(seq 20); do
+        nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv,noheader >"$out/after-$1.apps"
+        [[ -s $out/after-$1.apps ]] || break
+        sleep 0.2
+    done
+    echo "foxlaunch-killed wait=$1 exit_code=$code seconds=$waited devices_free_after=$(since "$start")"
+    [[ ! -s $out/after-$1.apps ]] || { cat "$out/after-$1.apps"; echo "a device still has a process"; return 1; }
     [[ $code != 0 ]] && python3 -c 'import sys; sys.exit(float(sys.argv[1]) > 5)' "$waited"
 }
 export -f kill_one since
