@@ -111,7 +111,7 @@ export -f train watch
 export steps
 
 kill_one() { # driver|call: kills rank 1 in the middle of an all-reduce; the job must end within 5 s and free both devices
-    local log=$out/stuck-$1.txt pid start victim code waited
+    local log=$out/stuck-$1.txt pid victim code
     on_gpus 0,1 fox-test-gpu stuck "$1" >"$log" 2>&1 &
     pid=$!
     for _ in $(seq 300); do
@@ -120,22 +120,45 @@ kill_one() { # driver|call: kills rank 1 in the middle of an all-reduce; the job
     done
     victim=$(sed -n 's/.*foxlaunch-stuck rank=1 pid=\([0-9]*\).*/\1/p' "$log" | head -1)
     [[ -n $victim ]] || { echo "no rank 1 came to reduce"; tail -20 "$log"; kill "$pid"; return 1; }
-    start=$EPOCHREALTIME
-    kill -9 "$victim"
-    wait "$pid"
+    kill_and_see "$pid" "$victim" "$1"
+    code=$?
+    tail -15 "$log"
+    return $code
+}
+
+kill_training() { # the same to a training that is under way
+    local run=$out/run-killed pid victim
+    rm -rf "$run"
+    foxlaunch --gpus 0,1 train dqn --steps 10000000 --out "$run" &
+    pid=$!
+    for _ in $(seq 300); do
+        [[ $(grep -c '"first_step"' "$run/events.jsonl" 2>/dev/null) == 2 ]] && break
+        sleep 0.1
+    done
+    sleep 1
+    victim=$(python3 -c '
+import json, sys
+print(*[e["pid"] for e in map(json.loads, open(sys.argv[1])) if e["event"] == "spawn" and e["rank"] == 1])' "$run/events.jsonl")
+    [[ -n $victim ]] || { echo "rank 1 was not started"; kill "$pid"; return 1; }
+    kill_and_see "$pid" "$victim" training
+}
+
+kill_and_see() { # LAUNCHER WORKER NAME
+    local start=$EPOCHREALTIME code waited
+    kill -9 "$2"
+    wait "$1"
     code=$?
     waited=$(since "$start")
-    tail -15 "$log"
     for _ in $(seq 20); do
-        nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv,noheader >"$out/after-$1.apps"
-        [[ -s $out/after-$1.apps ]] || break
+        nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv,noheader >"$out/after-$3.apps"
+        [[ -s $out/after-$3.apps ]] || break
         sleep 0.2
     done
-    echo "foxlaunch-killed wait=$1 exit_code=$code seconds=$waited devices_free_after=$(since "$start")"
-    [[ ! -s $out/after-$1.apps ]] || { cat "$out/after-$1.apps"; echo "a device still has a process"; return 1; }
+    echo "foxlaunch-killed what=$3 exit_code=$code seconds=$waited devices_free_after=$(since "$start")"
+    [[ ! -s $out/after-$3.apps ]] || { cat "$out/after-$3.apps"; echo "a device still has a process"; return 1; }
     [[ $code != 0 ]] && python3 -c 'import sys; sys.exit(float(sys.argv[1]) > 5)' "$waited"
 }
-export -f kill_one since
+export -f kill_one kill_training kill_and_see since
 
 parity() {
     on_gpus 0 fox-test-gpu parity "$out/parity-1.json" && on_gpus 0,1 fox-test-gpu parity "$out/parity-2.json" "$out/parity-1.json"
@@ -158,6 +181,7 @@ check allreduce 60 on_gpus 0,1 fox-test-gpu allreduce
 check allreduce-torch 90 peer "$bin"
 check kill-in-driver 45 kill_one driver
 check kill-in-call 45 kill_one call
+check kill-training 60 kill_training
 
 python3 - "$out" "$steps" <<'PY' | tee "$out/table.txt"
 import json, os, re, sys
@@ -200,7 +224,7 @@ for gpus in (1, 2):
     updates = sum(int(json.loads(l)["update"]) for l in last_of_each_fold(gpus))
     print(f"{gpus} GPU(s): ready after {max(ready):.2f} s, first step after {max(first):.2f} s, then {folds} folds in {seconds:.1f} s:"
           f" {steps * folds / seconds:.0f} environment steps/s, {updates / seconds:.0f} updates/s, evaluation included")
-for name in ("kill-in-driver.log", "kill-in-call.log", "parity.log"):
+for name in ("kill-in-driver.log", "kill-in-call.log", "kill-training.log", "parity.log"):
     print("\n".join(l for l in lines(name) if "foxlaunch-killed" in l or "foxlaunch-parity" in l))
 PY
 
