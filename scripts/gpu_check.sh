@@ -26,7 +26,7 @@ PY
 )
 export LD_LIBRARY_PATH
 cd "$out" || exit 2 # where `run` makes its run folders
-steps=${STEPS:-1000}
+steps=${STEPS:-32000} # environment steps for each fold
 results=$out/results.tsv
 : >"$results"
 
@@ -66,29 +66,31 @@ sys.exit(not (len(pairs) == 2 and len(set(pids)) == 2 and len(set(devices)) == 2
 PY
 }
 
-listeners() { # PID...: the sockets on which these processes listen, as hexadecimal address:port
-    python3 - "$@" <<'PY'
+watch() { # PID: of all that descends from it, each process with the devices it was given, and each socket it listens on
+    python3 - "$1" <<'PY'
 import glob, os, sys
-inodes = set()
-for pid in sys.argv[1:]:
+parents = {}
+for stat in glob.glob("/proc/[0-9]*/stat"):
+    try: text = open(stat).read()
+    except OSError: continue
+    parents[int(stat.split("/")[2])] = int(text.rsplit(")", 1)[1].split()[1])
+ours = {int(sys.argv[1])}
+while more := {pid for pid, parent in parents.items() if parent in ours} - ours: ours |= more
+inodes = {}
+for pid in ours:
     for fd in glob.glob(f"/proc/{pid}/fd/*"):
-        try: inodes.add(os.readlink(fd))
+        try: inodes[os.readlink(fd)] = pid
         except OSError: pass
-loopback = True
+    try: environ = dict(v.split("=", 1) for v in open(f"/proc/{pid}/environ").read().split("\0") if "=" in v)
+    except OSError: continue
+    if "FOXLAUNCH_CHANNEL" in environ: print("worker", pid, "sees", environ.get("CUDA_VISIBLE_DEVICES"))
 for table in ("tcp", "tcp6"):
     for line in list(open(f"/proc/net/{table}"))[1:]:
         f = line.split()
         if f[3] == "0A" and f"socket:[{f[9]}]" in inodes:
-            ours = f[1].split(":")[0] in ("0100007F", "00000000000000000000000001000000")
-            print(table, f[1], "loopback" if ours else "OPEN TO OTHERS")
-            loopback = loopback and ours
-sys.exit(not loopback)
+            local = f[1].split(":")[0] in ("0100007F", "00000000000000000000000001000000")
+            print("listens", table, f[1], "loopback" if local else "OPEN TO OTHERS")
 PY
-}
-
-descendants() { # PID
-    local child
-    for child in $(pgrep -P "$1"); do echo "$child"; descendants "$child"; done
 }
 
 train() { # NAME GPUS
@@ -100,17 +102,16 @@ train() { # NAME GPUS
     pid=$!
     while kill -0 "$pid" 2>/dev/null; do
         nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv,noheader >>"$out/$name.apps"
-        # shellcheck disable=SC2046
-        listeners $(descendants "$pid") >>"$out/$name.sockets"
+        watch "$pid" >>"$out/$name.sockets"
         sleep 0.5
     done
     wait "$pid"
 }
-export -f train listeners descendants
+export -f train watch
 export steps
 
 kill_one() { # driver|call: kills rank 1 in the middle of an all-reduce; the job must end within 5 s and free both devices
-    local log=$out/stuck-$1.txt pid start victim code waited
+    local log=$out/stuck-$1.txt pid victim code
     on_gpus 0,1 fox-test-gpu stuck "$1" >"$log" 2>&1 &
     pid=$!
     for _ in $(seq 300); do
@@ -119,24 +120,51 @@ kill_one() { # driver|call: kills rank 1 in the middle of an all-reduce; the job
     done
     victim=$(sed -n 's/.*foxlaunch-stuck rank=1 pid=\([0-9]*\).*/\1/p' "$log" | head -1)
     [[ -n $victim ]] || { echo "no rank 1 came to reduce"; tail -20 "$log"; kill "$pid"; return 1; }
-    start=$EPOCHREALTIME
-    kill -9 "$victim"
-    wait "$pid"
+    kill_and_see "$pid" "$victim" "$1"
+    code=$?
+    tail -15 "$log"
+    return $code
+}
+
+kill_training() { # the same to a training that is under way
+    local run=$out/run-killed pid victim
+    rm -rf "$run"
+    foxlaunch --gpus 0,1 train dqn --steps 10000000 --out "$run" &
+    pid=$!
+    for _ in $(seq 300); do
+        [[ $(grep -c '"first_step"' "$run/events.jsonl" 2>/dev/null) == 2 ]] && break
+        sleep 0.1
+    done
+    sleep 1
+    victim=$(python3 -c '
+import json, sys
+print(*[e["pid"] for e in map(json.loads, open(sys.argv[1])) if e["event"] == "spawn" and e["rank"] == 1])' "$run/events.jsonl")
+    [[ -n $victim ]] || { echo "rank 1 was not started"; kill "$pid"; return 1; }
+    kill_and_see "$pid" "$victim" training
+}
+
+kill_and_see() { # LAUNCHER WORKER NAME
+    local start=$EPOCHREALTIME code waited
+    kill -9 "$2"
+    wait "$1"
     code=$?
     waited=$(since "$start")
-    tail -15 "$log"
-    echo "foxlaunch-killed wait=$1 exit_code=$code seconds=$waited"
-    nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv,noheader | tee "$out/after-$1.apps"
-    [[ ! -s $out/after-$1.apps ]] || { echo "a device still has a process"; return 1; }
+    for _ in $(seq 20); do
+        nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv,noheader >"$out/after-$3.apps"
+        [[ -s $out/after-$3.apps ]] || break
+        sleep 0.2
+    done
+    echo "foxlaunch-killed what=$3 exit_code=$code seconds=$waited devices_free_after=$(since "$start")"
+    [[ ! -s $out/after-$3.apps ]] || { cat "$out/after-$3.apps"; echo "a device still has a process"; return 1; }
     [[ $code != 0 ]] && python3 -c 'import sys; sys.exit(float(sys.argv[1]) > 5)' "$waited"
 }
-export -f kill_one since
+export -f kill_one kill_training kill_and_see since
 
 parity() {
     on_gpus 0 fox-test-gpu parity "$out/parity-1.json" && on_gpus 0,1 fox-test-gpu parity "$out/parity-2.json" "$out/parity-1.json"
 }
 peer() { python3 -m torch.distributed.run --nproc-per-node 2 "$1/torch_allreduce.py" --device cuda; }
-only_loopback() { cat "$1"; [[ -s $1 ]] && ! grep -q 'OPEN TO OTHERS' "$1"; }
+only_loopback() { sort "$1" | uniq -c; grep -q loopback "$1" && ! grep -q 'OPEN TO OTHERS' "$1"; }
 export -f own_device parity peer only_loopback
 
 nvidia-smi -L | tee "$out/nvidia-smi.txt"
@@ -153,6 +181,7 @@ check allreduce 60 on_gpus 0,1 fox-test-gpu allreduce
 check allreduce-torch 90 peer "$bin"
 check kill-in-driver 45 kill_one driver
 check kill-in-call 45 kill_one call
+check kill-training 60 kill_training
 
 python3 - "$out" "$steps" <<'PY' | tee "$out/table.txt"
 import json, os, re, sys
@@ -168,6 +197,11 @@ def all_reduce(name):
         m = re.search(r"bytes=(\d+) us=([\d.]+) busbw_GBps=([\d.]+)", line)
         if m: found[int(m[1])] = (float(m[2]), float(m[3]))
     return found
+
+def last_of_each_fold(gpus):
+    found = {}
+    for line in lines(f"run-{gpus}/metrics.jsonl"): found[json.loads(line)["fold"]] = line
+    return found.values()
 
 print("\nall-reduce, 2 GPUs, f32 sum in place")
 print(f"{'bytes':>12} {'foxlaunch us':>13} {'GB/s':>8} {'torch us':>10} {'GB/s':>8} {'ours/torch':>11}")
@@ -186,9 +220,11 @@ for gpus in (1, 2):
         continue
     evaluation = os.path.join(out, f"run-{gpus}", "evaluation")
     folds = len(os.listdir(evaluation)) if os.path.isdir(evaluation) else 1
-    rate = steps * max(folds, 1) / (max(last) - min(first))
-    print(f"{gpus} GPU(s): ready after {max(ready):.2f} s, first step after {max(first):.2f} s, {rate:.0f} steps/s with evaluation ({folds} folds)")
-for name in ("kill-in-driver.log", "kill-in-call.log", "parity.log"):
+    seconds = max(last) - min(first)
+    updates = sum(int(json.loads(l)["update"]) for l in last_of_each_fold(gpus))
+    print(f"{gpus} GPU(s): ready after {max(ready):.2f} s, first step after {max(first):.2f} s, then {folds} folds in {seconds:.1f} s:"
+          f" {steps * folds / seconds:.0f} environment steps/s, {updates / seconds:.0f} updates/s, evaluation included")
+for name in ("kill-in-driver.log", "kill-in-call.log", "kill-training.log", "parity.log"):
     print("\n".join(l for l in lines(name) if "foxlaunch-killed" in l or "foxlaunch-parity" in l))
 PY
 

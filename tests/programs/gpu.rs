@@ -43,7 +43,8 @@ fn main() -> ExitCode {
 }
 
 fn run(words: &[&str]) -> Result<()> {
-    let mut world = World::join().context("joining the world")?;
+    // As our trainers do: when a rank is lost the launcher says so and waits, instead of killing the others at once.
+    let mut world = World::builder().stops_when_told(true).join().context("joining the world")?;
     match words {
         ["device"] => device::tell(&mut world)?,
         ["kernels"] => kernels::check(&world)?,

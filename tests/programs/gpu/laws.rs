@@ -4,6 +4,7 @@
 use crate::kernels::numbers;
 use anyhow::{Context, Error, Result, bail, ensure};
 use candle_core::cuda_backend::cudarc::driver::DriverError;
+use foxlaunch_shared::ids::Rank;
 use foxlaunch_shared::protocol::Transport;
 use foxlaunch_worker::collectives::{Buffer, Collective, CollectiveError, ReduceOp, law};
 use foxlaunch_worker::world::World;
@@ -22,6 +23,7 @@ pub(crate) fn check(world: &mut World) -> Result<()> {
     }
     mismatch(world).context("different calls")?;
     suite(world).context("the law-suite")?;
+    in_parts(world).context("host memory that takes several parts")?;
     println!("foxlaunch-laws rank={} transport=nccl all laws hold", world.rank());
     Ok(())
 }
@@ -31,21 +33,47 @@ pub(crate) fn check(world: &mut World) -> Result<()> {
 fn suite(world: &mut World) -> Result<()> {
     let stream = world.device().as_cuda_device()?.cuda_stream();
     let tolerance = f64::from(world.world_size().0) * 2f64.powi(-23);
-    let mut on_host = |collective: &mut dyn Collective, data: &mut Vec<f32>, op: ReduceOp| {
-        collective.all_reduce(Buffer::F32(data), op)
-    };
+    let mut on_host =
+        |collective: &mut dyn Collective, data: &mut [f32], op: ReduceOp| collective.all_reduce(Buffer::F32(data), op);
     law::check_on_device(world.collective(), 7, tolerance, &mut on_host).map_err(Error::msg)?;
-    let mut on_device = |collective: &mut dyn Collective, data: &mut Vec<f32>, op: ReduceOp| {
+    let mut on_device = |collective: &mut dyn Collective, data: &mut [f32], op: ReduceOp| {
         let failed = |e: DriverError| CollectiveError::Failed(e.to_string());
         let mut buffer =
-            if data.is_empty() { stream.null().map_err(failed)? } else { stream.clone_htod(data).map_err(failed)? };
+            if data.is_empty() { stream.null().map_err(failed)? } else { stream.clone_htod(&*data).map_err(failed)? };
         collective.all_reduce(Buffer::CudaF32(&mut buffer), op)?;
         if !data.is_empty() {
-            *data = stream.clone_dtoh(&buffer).map_err(failed)?;
+            data.copy_from_slice(&stream.clone_dtoh(&buffer).map_err(failed)?);
         }
         Ok(())
     };
     law::check_on_device(world.collective(), 8, tolerance, &mut on_device).map_err(Error::msg)
+}
+
+/// Host memory longer than what is staged at once, and 64-bit numbers. Whole numbers, so that every sum is exact.
+fn in_parts(world: &mut World) -> Result<()> {
+    let (ranks, rank) = (world.world_size().0, world.rank().0);
+    let given = |rank: u32, at: usize| ((at % 1000) as u32 * (rank + 1)) as f64;
+    let summed = |at: usize| (0..ranks).map(|rank| given(rank, at)).sum::<f64>();
+    for n in [0, 1, 1001, (5 << 20) + 1] {
+        let mut wide: Vec<f64> = (0..n).map(|at| given(rank, at)).collect();
+        world.collective().all_reduce(Buffer::F64(&mut wide), ReduceOp::Sum)?;
+        let wrong = wide.iter().enumerate().find(|(at, sum)| **sum != summed(*at));
+        ensure!(wrong.is_none(), "all_reduce sum of {n} f64: element and value {wrong:?}");
+        let mut narrow: Vec<f32> = (0..n).map(|at| given(rank, at) as f32).collect();
+        world.collective().all_reduce(Buffer::F32(&mut narrow), ReduceOp::Sum)?;
+        let wrong = narrow.iter().enumerate().find(|(at, sum)| f64::from(**sum) != summed(*at));
+        ensure!(wrong.is_none(), "all_reduce sum of {n} f32: element and value {wrong:?}");
+    }
+    let bytes = |rank: u32, n: usize| (0..n).map(move |at| (at as u32 * 31 + rank) as u8);
+    let n = (20 << 20) + 3;
+    let mut all = vec![0; n * ranks as usize];
+    world.collective().all_gather(&bytes(rank, n).collect::<Vec<u8>>(), &mut all)?;
+    ensure!((0..ranks).flat_map(|rank| bytes(rank, n)).eq(all), "all_gather of {n} bytes");
+    let root = ranks - 1;
+    let mut sent: Vec<u8> = bytes(rank, n).collect();
+    world.collective().broadcast(&mut sent, Rank(root))?;
+    ensure!(bytes(root, n).eq(sent), "broadcast of {n} bytes from rank {root}");
+    Ok(())
 }
 
 /// Reduces numbers that every rank can compute for all ranks.

@@ -180,16 +180,12 @@ fn transport(world: WorldSize, device: &Device) -> Transport {
 }
 
 /// The id that rank 0 gives to all, under NCCL.
-#[cfg(feature = "nccl")]
 fn nccl_id(transport: Transport, rank: Rank) -> Result<Option<CommId>, CollectiveError> {
-    if transport != Transport::Nccl || rank != Rank(0) {
-        return Ok(None);
+    #[cfg(feature = "nccl")]
+    if transport == Transport::Nccl && rank == Rank(0) {
+        return crate::collectives::nccl::make_id().map(Some);
     }
-    crate::collectives::nccl::make_id().map(Some)
-}
-
-#[cfg(not(feature = "nccl"))]
-fn nccl_id(_: Transport, _: Rank) -> Result<Option<CommId>, CollectiveError> {
+    let _ = (transport, rank);
     Ok(None)
 }
 

@@ -24,8 +24,8 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 /// Watches the abort flag for one communicator.
 pub(super) struct Guard {
     noticed: Arc<AtomicBool>,
-    /// Dropped with the guard, which ends a thread that has nothing to do.
-    _alive: mpsc::Sender<()>,
+    /// Dropped to end a thread that has nothing to do.
+    alive: Option<mpsc::Sender<()>>,
 }
 
 impl Guard {
@@ -39,12 +39,17 @@ impl Guard {
                 end(&why, rank, &seen);
             }
         })?;
-        Ok(Guard { noticed, _alive: alive })
+        Ok(Guard { noticed, alive: Some(alive) })
     }
 
     /// Says that the training thread has the error in its hands.
     pub(super) fn notice(&self) {
         self.noticed.store(true, Ordering::Release);
+    }
+
+    /// Ends the watch: the work is done, and what happens to the others from now on is not this process's business.
+    pub(super) fn dismiss(&mut self) {
+        self.alive = None;
     }
 }
 
