@@ -5,7 +5,7 @@
 //! of the lifeline and does the same. It has one thread and holds nothing else, so that little can go wrong in it.
 
 use crate::process::child::{self, Ended};
-use crate::process::{command, descendants, lifeline, signals};
+use crate::process::{command, descendants, lifeline, print, signals};
 use foxlaunch_shared::{env, exit};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
@@ -52,7 +52,10 @@ pub fn guard(args: Vec<OsString>) -> std::io::Result<i32> {
     };
     let left = descendants::kill_all(LAST_WAIT, |_, _| {});
     for process in &left {
-        eprintln!("foxlaunch: process {} ({}) does not end, even when killed", process.pid, process.name);
+        print::err(format_args!(
+            "foxlaunch: process {} ({}) does not end, even when killed",
+            process.pid, process.name
+        ));
     }
     remove_scratch(scratch.path());
     Ok(match ended {
@@ -60,9 +63,9 @@ pub fn guard(args: Vec<OsString>) -> std::io::Result<i32> {
         // Before its event loop runs, the supervisor ends by the signal itself.
         Ended::Signal(signal) if passed_on.is_some_and(|passed| passed as i32 == signal) => exit::of_signal(signal),
         Ended::Signal(signal) => {
-            eprintln!(
+            print::err(format_args!(
                 "foxlaunch: the supervisor was killed by signal {signal}; everything it had started was ended with it"
-            );
+            ));
             exit::SUPERVISOR_LOST
         }
     })

@@ -13,6 +13,8 @@
 //! | [`rendezvous`], [`logs`], [`process`] | the workers' channels, their output, the operating system |
 //! | [`screen`], [`report`] | what a person sees meanwhile and after |
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod cli;
 pub mod commands;
 pub mod devices;
@@ -29,22 +31,26 @@ use clap::Parser;
 use cli::{Cli, Command};
 use commands::{Done, Refusal};
 use foxlaunch_shared::{env, exit};
-use process::{descendants, lifeline, signals};
+use process::{command, descendants, lifeline, print, signals};
 use std::ffi::OsString;
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+
+/// How long processes are waited for that do not even end when killed.
+const LAST_WAIT: Duration = Duration::from_secs(10);
 
 /// The launcher: reads the command line and does what it says.
 pub fn main() -> ExitCode {
     signals::ignore_broken_pipes();
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let done = match args.split_first() {
-        Some((verb, rest)) if verb == guardian::SUPERVISE => supervise(rest),
+        Some((verb, rest)) if verb == guardian::SUPERVISE => supervise_to_the_end(rest),
         _ => guard(args),
     };
     let code = done.unwrap_or_else(|refusal| {
-        eprintln!("foxlaunch: {}", refusal.message);
+        print::err(format_args!("foxlaunch: {}", refusal.message));
         refusal.code
     });
     // A code is one byte to whoever waits for us; a failure must not become 0 by that.
@@ -61,6 +67,14 @@ fn guard(args: Vec<OsString>) -> Done {
             guardian::guard(args).map_err(|error| Refusal::new(exit::SOFTWARE, format!("cannot start: {error}")))
         }
     }
+}
+
+/// The supervisor, which ends nothing before all below it: its end kills the workers, but not what they started.
+fn supervise_to_the_end(args: &[OsString]) -> Done {
+    let done = catch_unwind(|| supervise(args));
+    command::close_gate();
+    descendants::kill_all(LAST_WAIT, |_, _| {});
+    done.unwrap_or_else(|_| Err(Refusal::new(exit::SOFTWARE, "a fault of foxlaunch itself ended this job; see above")))
 }
 
 /// The supervisor: the same command line, below a guardian.
@@ -90,7 +104,8 @@ fn below_guardian() -> Option<PathBuf> {
 
 /// On the lifeline's own thread, so that it works whatever the others do.
 fn after_the_guardian(scratch: &Path) {
-    descendants::kill_all(Duration::from_secs(10), |_, _| {});
+    command::close_gate();
+    descendants::kill_all(LAST_WAIT, |_, _| {});
     guardian::remove_scratch(scratch);
     // Not an orderly end: other threads may hold locks, and no one is left to see a code.
     std::process::exit(exit::SUPERVISOR_LOST);

@@ -17,7 +17,7 @@ const LAUNCHER: &[(&str, &[&str])] = &[
     ("rendezvous", &["process"]),
     ("report", &[]),
     // The table at the end is made from the report.
-    ("screen", &["logs", "report"]),
+    ("screen", &["logs", "process", "report"]),
     ("supervisor", &["logs", "plan", "process", "rendezvous", "screen"]),
     ("tune", &["plan", "supervisor"]),
 ];

@@ -52,10 +52,11 @@ fn no_worker_survives_both_at_once() {
 
 #[test]
 fn a_kill_during_the_start_leaves_nothing() {
-    for delay in 0..20 {
+    for delay in 0..40 {
         let session = Session::new();
         let job = session.start("--cpu --nproc 4 run --out run -- sh -c", "sleep 1000 & wait");
-        std::thread::sleep(Duration::from_millis(delay));
+        // no event is waited for: the moment itself is what varies
+        std::thread::sleep(Duration::from_micros(500 * delay));
         job.signal(SIGKILL);
         drop(job);
         session.assert_gone_within(PROMISED);
@@ -67,7 +68,7 @@ fn what_a_worker_leaves_behind_is_ended_and_named() {
     let session = Session::new();
     let ended = session.sh("--cpu --nproc 2", "setsid sleep 1000 & exit 0");
     ended.assert_code(0);
-    assert!(ended.err.contains("left processes behind") && ended.err.contains("(sleep)"), "{}", ended.err);
+    assert!(ended.err.contains("left processes behind, which are ended: "), "{}", ended.err);
     session.assert_clean();
 }
 

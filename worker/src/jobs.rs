@@ -142,8 +142,7 @@ fn about() -> About {
 }
 
 fn print_json<T: serde::Serialize>(value: &T) -> Result<i32, JobError> {
-    let text = serde_json::to_string(value).map_err(|e| JobError::Thread(e.to_string()))?;
-    println!("{text}");
+    println!("{}", serde_json::to_string(value).expect("answers are plain names and numbers"));
     Ok(exit::OK)
 }
 
@@ -213,6 +212,9 @@ fn train(config: &Config, run: &RunDir, resume: bool) -> Result<i32, JobError> {
         .and_then(|dataset| Ok(train_with_preloaded_data(&mut world, config, &dataset, run, resume)?));
     match trained {
         Ok(ending) => {
+            if !world.is_launched() {
+                println!("{ending:?}: {}", run.path().display());
+            }
             world.leave();
             Ok(match ending {
                 Ending::Finished => exit::OK,

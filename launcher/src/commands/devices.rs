@@ -3,6 +3,7 @@
 use super::{Done, Refusal};
 use crate::cli::LaunchOptions;
 use crate::devices::{nvml, visible};
+use crate::process::print;
 use clap::Args;
 use foxlaunch_shared::{env, exit};
 
@@ -33,21 +34,19 @@ pub fn devices(args: &DevicesArgs, options: &LaunchOptions) -> Done {
     if args.json {
         let chosen: Vec<String> = chosen.iter().map(ToString::to_string).collect();
         let answer = serde_json::json!({ "cores": cores, "gpus": gpus, "selected": chosen, "trouble": trouble });
-        println!("{answer:#}");
+        print::out(format_args!("{answer:#}"));
         return Ok(exit::OK);
     }
-    println!("processor: {cores} cores allowed");
+    print::out(format_args!("processor: {cores} cores allowed"));
     for gpu in &gpus {
         let gib = gpu.memory_bytes as f64 / f64::from(1 << 30);
-        println!("gpu {}: {}, {gib:.0} GiB, {}, {}", gpu.index, gpu.name, gpu.uuid, gpu.pci_bus_id);
+        print::out(format_args!("gpu {}: {}, {gib:.0} GiB, {}, {}", gpu.index, gpu.name, gpu.uuid, gpu.pci_bus_id));
     }
     if let Some(trouble) = trouble {
-        println!("no gpus: {trouble}");
+        print::out(format_args!("no gpus: {trouble}"));
     } else {
-        println!(
-            "a launch would use: {}",
-            if chosen.is_empty() { "the processor".into() } else { visible::join(&chosen) }
-        );
+        let used = if chosen.is_empty() { "the processor".to_owned() } else { visible::join(&chosen) };
+        print::out(format_args!("a launch would use: {used}"));
     }
     Ok(exit::OK)
 }

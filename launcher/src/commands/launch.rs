@@ -7,6 +7,7 @@ use crate::plan::devices::DeviceError;
 use crate::plan::run_folder::FolderError;
 use crate::plan::worker_binary::WorkerError;
 use crate::plan::{LaunchPlan, run_folder};
+use crate::process::print;
 use crate::screen::Screen;
 use crate::supervisor::act;
 use foxlaunch_shared::exit;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 /// `headline` is the one line that tells a person what is started.
 pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, headline: Option<String>) -> Done {
     if options.dry_run {
-        println!("{:#}", plan.to_json());
+        print::out(format_args!("{:#}", plan.to_json()));
         return Ok(exit::OK);
     }
     let screen = Arc::new(Screen::new(options.quiet));

@@ -1,6 +1,7 @@
 //! `foxlaunch report RUN...`: the report of finished runs, written anew and shown.
 
 use super::{Done, Refusal};
+use crate::process::print;
 use crate::{report, screen};
 use clap::Args;
 use foxlaunch_shared::exit;
@@ -23,7 +24,7 @@ pub fn report(args: &ReportArgs) -> Done {
         }
         let written =
             report::write(&RunDir::new(path)).map_err(|error| Refusal::new(exit::DATA, format!("{error:#}")))?;
-        print!("{}", screen::summary::summary(&written));
+        print::out(screen::summary::summary(&written).trim_end());
     }
     Ok(exit::OK)
 }

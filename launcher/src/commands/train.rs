@@ -6,6 +6,7 @@ use crate::cli::LaunchOptions;
 use crate::plan::devices::{self, Chosen};
 use crate::plan::worker_binary::WorkerBinary;
 use crate::plan::{LaunchPlan, Settings, run_folder, transport};
+use crate::process::print;
 use crate::report;
 use crate::screen::summary::summary;
 use clap::{Args, ValueEnum};
@@ -128,7 +129,7 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
     let code = launch(&plan, options, headline)?;
     if code == exit::OK && !options.dry_run {
         let report = report::write(&plan.run)?;
-        print!("{}", summary(&report));
+        print::out(summary(&report).trim_end());
     }
     Ok(code)
 }

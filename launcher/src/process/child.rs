@@ -2,7 +2,6 @@
 
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::Pid;
 use std::fmt;
 
 /// How a process ended.
@@ -60,14 +59,8 @@ pub fn reap_one() -> Option<(u32, Ended)> {
     }
 }
 
-/// Waits until the one child `pid` ended.
-pub fn wait_for(pid: u32) -> Option<Ended> {
-    loop {
-        match nix::sys::wait::waitpid(Pid::from_raw(pid as i32), None) {
-            Ok(WaitStatus::Exited(_, code)) => return Some(Ended::Code(code)),
-            Ok(WaitStatus::Signaled(_, signal, _)) => return Some(Ended::Signal(signal as i32)),
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(_) => return None,
-        }
-    }
+/// Whether this process has any child, zombies counted.
+pub fn has_any() -> bool {
+    let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    waitid(Id::All, look) != Err(Errno::ECHILD)
 }

@@ -6,6 +6,16 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+
+/// Held while a process is being started, and for good once none may be started any more.
+static GATE: Mutex<()> = Mutex::new(());
+
+/// Lets no process be started from now on, on any thread: who is about to start one waits for ever. Returns when
+/// none is being started. Without it, one that begins after the last look for survivors would be one.
+pub fn close_gate() {
+    std::mem::forget(GATE.lock());
+}
 
 /// What to start: a program, its arguments, and its environment as changes to ours.
 #[derive(Clone, Debug)]
@@ -46,6 +56,7 @@ impl Program {
                 unblock_all()
             });
         }
+        let _open = GATE.lock();
         command.spawn()
     }
 
@@ -58,7 +69,11 @@ impl Program {
         unsafe {
             command.pre_exec(move || die_with(parent));
         }
-        command.spawn()?.wait_with_output()
+        let child = {
+            let _open = GATE.lock();
+            command.spawn()?
+        };
+        child.wait_with_output()
     }
 }
 

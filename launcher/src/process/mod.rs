@@ -7,6 +7,7 @@ pub mod descendants;
 pub mod lifeline;
 pub mod memory;
 pub mod port;
+pub mod print;
 pub mod signals;
 
 /// The time since some fixed point of this machine, which no one sets back.

@@ -1,5 +1,6 @@
 //! The line that shows how far a run is: a live one on a terminal, a plain one now and then elsewhere.
 
+use crate::process::print;
 use foxlaunch_shared::protocol::Display;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::VecDeque;
@@ -68,7 +69,7 @@ impl Progress {
             }
             Mode::Lines => {
                 if self.pace.due(now) {
-                    eprintln!("{}", plain_line(display, self.meter.rate()));
+                    print::err(plain_line(display, self.meter.rate()));
                 }
             }
             Mode::Quiet => {}
@@ -78,7 +79,7 @@ impl Progress {
     /// Prints `text` on standard error, above the live line where there is one. Quiet mode prints it too: only
     /// progress is silent there.
     pub fn println(&self, text: &str) {
-        self.suspend(|| eprintln!("{text}"));
+        self.suspend(|| print::err(text));
     }
 
     /// Runs `print`, which may write to the terminal, with the live line out of the way.
@@ -99,7 +100,7 @@ impl Progress {
             && self.mode == Mode::Lines
             && self.pace.held_back()
         {
-            eprintln!("{}", plain_line(&display, self.meter.rate()));
+            print::err(plain_line(&display, self.meter.rate()));
         }
         self.meter = Meter::default();
         self.pace = Pace::default();

@@ -6,8 +6,9 @@
 //!     model.safetensors       the weights; nothing in it varies by run
 //!     optimizer.safetensors   the optimiser's moments
 //!     state.bin               counters, replay memory, environments
+//!     ...                     what the trainer adds: target.safetensors, best.safetensors, run.bin, policy.json
 //!     manifest.json           version, place in the run, size and SHA-256 of each file
-//!   fold-000-best/            the weights with the best validation score of a fold
+//!   fold-000-best/            the weights with the best validation score of a fold, and policy.json to act by them
 //!   latest -> fold-000-update-000001500
 //! ```
 //!

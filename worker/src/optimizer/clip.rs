@@ -9,8 +9,7 @@ const LANES: usize = 8;
 pub fn global_norm<T: Scalar>(gradient: &[T]) -> f64 {
     // independent sums let the processor work on several at once; one sum would wait for itself
     let mut sums = [0.0f64; LANES];
-    let blocks = gradient.chunks_exact(LANES);
-    let rest = blocks.remainder();
+    let (blocks, rest) = gradient.as_chunks::<LANES>();
     for block in blocks {
         for (sum, x) in sums.iter_mut().zip(block) {
             *sum += x.wide() * x.wide();

@@ -34,14 +34,17 @@ macro_rules! scalar {
         impl Scalar for $t {
             const ZERO: Self = 0.0;
 
+            #[inline]
             fn of(x: f64) -> Self {
                 x as $t
             }
 
+            #[inline]
             fn wide(self) -> f64 {
                 f64::from(self)
             }
 
+            #[inline]
             fn root(self) -> Self {
                 self.sqrt()
             }

@@ -143,6 +143,9 @@ impl<S: Clone + Serialize + serde::de::DeserializeOwned> Collected<S> {
         let mut all = Vec::new();
         for shard in shards.owned() {
             let range = shards.rows(shard, self.streams.len());
+            if range.is_empty() {
+                continue;
+            }
             let mut states: Vec<S> = self.streams[range.clone()].iter().map(|s| s.state.clone()).collect();
             let mut taken: Vec<Vec<Taken<S>>> = vec![Vec::with_capacity(how.steps); states.len()];
             let mut episodes: Vec<u64> = self.streams[range.clone()].iter().map(|s| s.episodes).collect();

@@ -20,7 +20,7 @@ use foxlaunch_shared::config::Config;
 use foxlaunch_shared::exit;
 use foxlaunch_shared::ids::Rank;
 use foxlaunch_shared::run_dir::RunDir;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -111,7 +111,7 @@ fn told_to_stop_it_leaves_a_checkpoint_and_goes_on_to_the_same_end() {
         let data = small_data(240);
         let endings = as_ranks(2, |mut world| {
             let mut iterations = 0;
-            // only one rank is told; the others hear of it with the block, so the watcher of both says it here
+            // both are told at once, as a rank that was told tells all with its next block
             watched(&mut world, &config, &data, &cut, false, &mut |_| {
                 iterations += 1;
                 iterations == stop_at
@@ -136,7 +136,8 @@ fn killed_at_any_moment_and_resumed_it_ends_with_the_same_bits() {
         let mut out = std::io::stdout();
         watched(&mut world, &config, &small_data(240), Path::new(&run), true, &mut |_| {
             writeln!(out, "iteration").and_then(|()| out.flush()).unwrap();
-            false
+            // goes on when told to, so that it never runs ahead of who is to kill it
+            std::io::stdin().read_exact(&mut [0]).is_err()
         });
         return;
     }
@@ -150,14 +151,16 @@ fn killed_at_any_moment_and_resumed_it_ends_with_the_same_bits() {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
             .env(CHILD, &killed)
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let (mut go, out) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut iterations = BufReader::new(out).lines().map(Result::unwrap).filter(|line| line.contains("iteration"));
         let life = 5 + below(&mut draw, 40);
-        let seen = lines.filter(|line| line.contains("iteration")).take(life).count();
-        if seen < life {
+        let lived = (0..life).take_while(|_| iterations.next().is_some() && go.write_all(b"x").is_ok()).count();
+        if lived < life {
             assert!(child.wait().unwrap().success());
             break;
         }
