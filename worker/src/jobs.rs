@@ -228,3 +228,47 @@ fn train(config: &Config, run: &RunDir, resume: bool) -> Result<i32, JobError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foxlaunch_shared::config::{Layer, Layers};
+
+    fn config(pairs: &[&str]) -> Config {
+        let mut layers = Layers::new();
+        layers.push(Layer::from_pairs("test", pairs.iter().copied()).unwrap()).unwrap();
+        layers.resolve().unwrap().0
+    }
+
+    #[test]
+    fn the_plan_of_the_sample_knows_its_sizes_and_has_nothing_to_warn_of() {
+        let plan = plan(&config(&[])).unwrap();
+        let symbols: Vec<&str> = plan.instruments.iter().map(|i| i.symbol.as_str()).collect();
+        assert_eq!(symbols, ["GOOG", "IBM"]);
+        assert_eq!((plan.folds.len(), plan.actions), (3, 3));
+        assert_eq!(plan.parameters, QNetwork::parameter_count(plan.observation, &[128, 64], 3));
+        assert!(plan.warnings.is_empty(), "{:?}", plan.warnings);
+    }
+
+    #[test]
+    fn the_plan_warns_of_settings_that_teach_nothing() {
+        let plan = plan(&config(&["train.steps=1000", "environment.episode_bars=3000"])).unwrap();
+        assert!(plan.warnings.iter().any(|w| w.contains("nothing is learned")), "{:?}", plan.warnings);
+        assert!(plan.warnings.iter().any(|w| w.contains("episodes are shorter")), "{:?}", plan.warnings);
+    }
+
+    #[test]
+    fn what_cannot_be_done_has_its_code() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.toml");
+        assert_eq!(read_config(&file).unwrap_err().exit_code(), exit::NO_INPUT);
+        for text in ["[dqn]\ngama = 1", "[environment]\nname = \"chess\""] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(read_config(&file).unwrap_err().exit_code(), exit::CONFIG);
+        }
+        let missing = format!("data.path={}", folder.path().join("none.csv").display());
+        assert_eq!(plan(&config(&[&missing])).unwrap_err().exit_code(), exit::NO_INPUT);
+        let one_fold_too_many = config(&["folds.count=1000"]);
+        assert_eq!(plan(&one_fold_too_many).unwrap_err().exit_code(), exit::DATA);
+    }
+}

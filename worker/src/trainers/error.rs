@@ -82,7 +82,7 @@ impl TrainError {
     /// The exit code of a process that ends because of this.
     pub fn exit_code(&self) -> i32 {
         match self {
-            _ if self.blames().is_some() => exit::COLLATERAL,
+            _ if self.is_collateral() => exit::COLLATERAL,
             TrainError::Settings(_) | TrainError::Parallel(ParallelError::TooFewShards { .. }) => exit::CONFIG,
             TrainError::Data(e) => e.exit_code(),
             TrainError::Output { .. }
@@ -94,19 +94,49 @@ impl TrainError {
         }
     }
 
-    /// The rank that this failure comes from, if it is another one's. Under [`CollectiveError::Aborted`] it is
-    /// not known who, only that it was not this one: the first stands for whoever it was.
+    /// Whether this rank failed only because another one, or the launcher, had: never the first cause.
+    pub fn is_collateral(&self) -> bool {
+        self.blames().is_some() || matches!(self.of_collective(), Some(CollectiveError::Aborted(_)))
+    }
+
+    /// The rank that this failure comes from, if it is another one's and known.
     pub fn blames(&self) -> Option<Rank> {
-        let collective = match self {
-            TrainError::NotFinite { rank, seen_by, .. } => return (rank != seen_by).then_some(*rank),
-            TrainError::FirstFailed => return Some(Rank(0)),
-            TrainError::Collective(e) | TrainError::Parallel(ParallelError::Collective(e)) => e,
-            _ => return None,
-        };
-        match collective {
-            CollectiveError::PeerLost(rank, _) | CollectiveError::TimedOut(rank, _, _) => Some(*rank),
-            CollectiveError::Aborted(_) => Some(Rank(0)),
+        match self {
+            TrainError::NotFinite { rank, seen_by, .. } => (rank != seen_by).then_some(*rank),
+            TrainError::FirstFailed => Some(Rank(0)),
+            _ => match self.of_collective()? {
+                CollectiveError::PeerLost(rank, _) | CollectiveError::TimedOut(rank, _, _) => Some(*rank),
+                _ => None,
+            },
+        }
+    }
+
+    fn of_collective(&self) -> Option<&CollectiveError> {
+        match self {
+            TrainError::Collective(e) | TrainError::Parallel(ParallelError::Collective(e)) => Some(e),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_rank_caused_is_collateral_and_names_it_where_it_is_known() {
+        let lost = CollectiveError::PeerLost(Rank(2), "all_reduce".to_owned());
+        let aborted = CollectiveError::Aborted("the launcher is gone".to_owned());
+        let cases = [
+            (TrainError::Collective(lost.clone()), exit::COLLATERAL, Some(Rank(2))),
+            (TrainError::Parallel(ParallelError::Collective(lost)), exit::COLLATERAL, Some(Rank(2))),
+            (TrainError::Collective(aborted), exit::COLLATERAL, None),
+            (TrainError::FirstFailed, exit::COLLATERAL, Some(Rank(0))),
+            (TrainError::Collective(CollectiveError::Failed("no".to_owned())), exit::FAILURE, None),
+            (TrainError::Settings("no".to_owned()), exit::CONFIG, None),
+        ];
+        for (error, code, blames) in cases {
+            assert_eq!((error.exit_code(), error.blames()), (code, blames), "{error}");
         }
     }
 }

@@ -119,7 +119,7 @@ pub fn train_fold<A: Algorithm, J: Judge>(
     judge: &J,
 ) -> Result<Ending, TrainError> {
     session.begin(fold, algorithm)?;
-    let rhythm = &session.config().train.clone();
+    let rhythm = &session.config().train;
     let mut stop = false;
     let mut at = algorithm.counters().updates;
     let mut shown: Vec<(String, f64)> = Vec::new();

@@ -73,6 +73,12 @@ impl<'a> Session<'a> {
         };
         let count = saved.as_ref().map_or(configured, |(_, progress)| progress.virtual_shards as usize);
         let shards = Shards::new(count, world.world_size(), world.rank())?;
+        let (streams, rows) = (config.environment.streams, config.dqn.batch_size);
+        if count > streams.min(rows) {
+            let reason = "a shard would be empty; use fewer workers, or raise environment.streams and dqn.batch_size";
+            let sizes = format!("{count} shards of {streams} streams and of batches of {rows} rows");
+            return Err(TrainError::Settings(format!("{sizes}: {reason}")));
+        }
         let (writer, sink) = if world.is_first() {
             let until = saved.as_ref().map(|(loaded, _)| (loaded.point.fold, loaded.point.update));
             let sink = Sink::open(run, until)?;

@@ -193,6 +193,12 @@ fn other_settings_and_too_many_ranks_are_refused_in_words() {
         train_with_preloaded_data(&mut world, &config, &data, &fresh, false).unwrap_err()
     });
     assert!(errors.iter().all(|e| e.exit_code() == foxlaunch_shared::exit::CONFIG), "{errors:?}");
+    let few = tiny(&["dqn.batch_size=2"]);
+    let errors = as_ranks(3, |mut world| {
+        let fresh = RunDir::new(folder.path().join("fresh"));
+        train_with_preloaded_data(&mut world, &few, &data, &fresh, false).unwrap_err().to_string()
+    });
+    assert!(errors.iter().all(|e| e.contains("batches of 2 rows")), "{errors:?}");
 }
 
 proptest! {
