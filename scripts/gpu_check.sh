@@ -39,7 +39,10 @@ check() { # NAME LIMIT COMMAND...: passes if the command or function ends with 0
     local name=$1 limit=$2 start=$EPOCHREALTIME code=0 note=''
     shift 2
     timeout -k 5 "$limit" bash -c '"$@"' check "$@" >"$out/$name.log" 2>&1 || code=$?
-    ((code == 0)) || note="code $code: $(grep -v '^[[:space:]]*$' "$out/$name.log" | tail -1 | cut -c1-120)"
+    if ((code != 0)); then
+        note=$(grep -m1 'fox-test-gpu: ' "$out/$name.log" || grep -v '^[[:space:]]*$' "$out/$name.log" | tail -1)
+        note="code $code: ${note:0:140}"
+    fi
     record "$name" "$([[ $code == 0 ]] && echo PASS || echo FAIL)" "$(since "$start")" "$note"
     return $code
 }
@@ -116,6 +119,7 @@ kill_one() { # driver|call: kills rank 1 in the middle of an all-reduce; the job
     pid=$!
     for _ in $(seq 300); do
         [[ $(grep -c 'is reducing' "$log") == 2 ]] && break
+        kill -0 "$pid" 2>/dev/null || break
         sleep 0.1
     done
     victim=$(sed -n 's/.*foxlaunch-stuck rank=1 pid=\([0-9]*\).*/\1/p' "$log" | head -1)
@@ -133,6 +137,7 @@ kill_training() { # the same to a training that is under way
     pid=$!
     for _ in $(seq 300); do
         [[ $(grep -c '"first_step"' "$run/events.jsonl" 2>/dev/null) == 2 ]] && break
+        kill -0 "$pid" 2>/dev/null || break
         sleep 0.1
     done
     sleep 1
