@@ -53,6 +53,22 @@ pub struct LaunchOptions {
     /// Time for workers to stop in order when another worker has failed
     #[arg(long, value_name = "D", default_value = "5s", value_parser = crate::plan::duration::parse)]
     pub peer_grace: Duration,
+    /// How often a job that failed is started again, from its last checkpoint
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub max_restarts: u32,
+    /// Time from a worker's hello to its first step
+    #[arg(long, value_name = "D", default_value = "10m", value_parser = crate::plan::duration::parse)]
+    pub init_timeout: Duration,
+    /// Time without any progress after which a job counts as hanging; ten times that in checkpoints and evaluations
+    /// [default: 10m for our own trainers, never for programs under `run`]
+    #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
+    pub hang_timeout: Option<Duration>,
+    /// Time after which the job must be gone: it is asked for a checkpoint one grace before, and ends with code 75
+    #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
+    pub time_limit: Option<Duration>,
+    /// A signal (USR1, USR2 or TERM) that asks for a checkpoint and an end with code 75
+    #[arg(long, value_name = "SIG", value_parser = crate::process::signals::parse)]
+    pub checkpoint_signal: Option<i32>,
     /// Where the workers' logs go [default: the run folder's logs/]
     #[arg(long, value_name = "DIR")]
     pub log_dir: Option<PathBuf>,

@@ -30,12 +30,16 @@ codes! {
     SOFTWARE = 70;
     /// An output folder or file cannot be written.
     CANT_CREATE = 73;
+    /// The job ended in order before its time, with a checkpoint: start it again with --resume ("requeue me").
+    TRY_AGAIN = 75;
     /// A setting is unknown or out of range.
     CONFIG = 78;
     /// A worker gave no sign of progress for longer than allowed.
     HANG = 90;
     /// A worker failed because another one had: never the first cause.
     COLLATERAL = 92;
+    /// Restarting does not help: attempts in a row made no progress ("do not requeue me").
+    NO_PROGRESS = 93;
     /// The supervisor itself was killed; everything it had started was ended.
     SUPERVISOR_LOST = 94;
     /// The program to run is there but cannot be executed.

@@ -7,7 +7,7 @@ const LONGEST: usize = 500;
 
 /// Each module of the launcher and what it may use. `lib.rs` and `main.rs` are maps and may name all.
 const LAUNCHER: &[(&str, &[&str])] = &[
-    ("cli", &["commands", "devices", "plan"]),
+    ("cli", &["commands", "devices", "plan", "process"]),
     ("commands", &["cli", "devices", "guardian", "plan", "process", "report", "screen", "supervisor", "tune"]),
     ("devices", &["process"]),
     ("guardian", &["process"]),

@@ -1,11 +1,13 @@
 //! foxlaunch seen from outside, and the rules that its source keeps.
 
+mod hanging;
 mod house_rules;
 mod launching;
 mod library;
 mod output;
 mod readme;
 mod refusals;
+mod restarting;
 mod resuming;
 mod session;
 mod source;

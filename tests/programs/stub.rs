@@ -8,14 +8,17 @@
 //! | `garbage` | sends what is not a message, then behaves |
 //! | `forge` | sends a message in another rank's name, then behaves |
 //! | `mismatch` | rank 1 calls another collective than the others |
+//! | `stuck` | rank 1 loops for ever at step 7, alive and well; the others wait in a barrier |
+//! | `slow-phases` | takes its time to start, in a checkpoint and in an evaluation, and says so |
 
 use foxlaunch_shared::env;
 use foxlaunch_shared::ids::{Attempt, Rank};
-use foxlaunch_shared::protocol::{Fault, FromWorker, wire};
+use foxlaunch_shared::protocol::{Fault, FromWorker, Phase, wire};
 use foxlaunch_worker::collectives::{Buffer, CollectiveError, ReduceOp};
 use foxlaunch_worker::world::World;
 use ipc_channel::ipc::{IpcBytesReceiver, IpcBytesSender, IpcSender, bytes_channel};
 use std::process::ExitCode;
+use std::time::Duration;
 
 fn main() -> anyhow::Result<ExitCode> {
     let args: Vec<String> = std::env::args().collect();
@@ -33,6 +36,26 @@ fn main() -> anyhow::Result<ExitCode> {
             world.fault(&Fault { message: "the disk is on fire; water it".into(), code, blames: None });
             std::process::exit(code);
         }
+        "stuck" => {
+            for step in 1..=7 {
+                world.progress(step, Phase::Step, None);
+                world.collective().barrier()?;
+            }
+            while sinner {
+                std::thread::park();
+            }
+        }
+        "slow-phases" => {
+            for (step, phase) in
+                [(0, Phase::Init), (1, Phase::Step), (1, Phase::Checkpoint), (2, Phase::Step), (2, Phase::Evaluate)]
+            {
+                world.progress(step, phase, None);
+                if phase != Phase::Step {
+                    // twice the limit that a step has in the test
+                    std::thread::sleep(Duration::from_millis(2000));
+                }
+            }
+        }
         "mismatch" if sinner => {
             let mut values = [1f32; 3];
             return Ok(ended(&mut world, |world| {
@@ -41,7 +64,11 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         _ => {}
     }
-    Ok(ended(&mut world, |world| world.collective().barrier()))
+    let code = ended(&mut world, |world| world.collective().barrier());
+    if code == ExitCode::SUCCESS {
+        world.leave();
+    }
+    Ok(code)
 }
 
 /// Makes the call, and ends as our own workers do if it fails.

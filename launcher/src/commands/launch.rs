@@ -11,6 +11,7 @@ use crate::process::print;
 use crate::screen::Screen;
 use crate::supervisor::act;
 use foxlaunch_shared::exit;
+use foxlaunch_shared::run_dir::RunDir;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ pub fn threads(workers: usize) -> usize {
 }
 
 /// The logs' folder: what `--log-dir` says, or the run's own.
-pub fn logs(options: &LaunchOptions, run: &foxlaunch_shared::run_dir::RunDir) -> PathBuf {
+pub fn logs(options: &LaunchOptions, run: &RunDir) -> PathBuf {
     match &options.log_dir {
         Some(folder) => std::path::absolute(folder).unwrap_or_else(|_| folder.clone()),
         None => run.logs(),

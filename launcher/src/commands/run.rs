@@ -41,6 +41,11 @@ pub fn run(args: RunArgs, options: &LaunchOptions) -> Done {
         devices: chosen.devices,
         grace: options.grace,
         peer_grace: options.peer_grace,
+        init_timeout: options.init_timeout,
+        hang_timeout: options.hang_timeout,
+        max_restarts: options.max_restarts,
+        checkpoint_signal: options.checkpoint_signal,
+        time_limit: options.time_limit,
         // The program says what it needs; that there is no GPU is news only if one was expected.
         notes: Vec::new(),
         settings: None,

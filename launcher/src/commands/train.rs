@@ -17,6 +17,10 @@ use foxlaunch_shared::ids::{Attempt, DeviceId, RunId};
 use foxlaunch_shared::protocol::Transport;
 use foxlaunch_shared::run_dir::RunDir;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long our own trainers may stand still.
+const OWN_HANG_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What can be trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -120,6 +124,11 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
         devices: chosen.devices,
         grace: options.grace,
         peer_grace: options.peer_grace,
+        init_timeout: options.init_timeout,
+        hang_timeout: options.hang_timeout.or(Some(OWN_HANG_TIMEOUT)),
+        max_restarts: options.max_restarts,
+        checkpoint_signal: options.checkpoint_signal,
+        time_limit: options.time_limit,
         notes,
         settings: Some(Settings { values: config, origins }),
         preview: Some(preview),

@@ -17,6 +17,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// What makes our own worker go on from a checkpoint.
+pub const RESUME: &str = "--resume";
+
 /// A job, decided to the last variable.
 #[derive(Clone, Debug)]
 pub struct LaunchPlan {
@@ -48,6 +51,16 @@ pub struct LaunchPlan {
     pub grace: Duration,
     /// Time to stop in order when another worker has failed.
     pub peer_grace: Duration,
+    /// Time from a worker's hello to its first step.
+    pub init_timeout: Duration,
+    /// Time without any progress after which the job counts as hanging.
+    pub hang_timeout: Option<Duration>,
+    /// How often the job may be started again after a failure.
+    pub max_restarts: u32,
+    /// The signal that asks for a checkpoint and an end, to go on later.
+    pub checkpoint_signal: Option<i32>,
+    /// The job's time.
+    pub time_limit: Option<Duration>,
     /// What a person should know about these choices.
     pub notes: Vec<String>,
     /// The settings of training, where there are any.
@@ -69,6 +82,15 @@ impl LaunchPlan {
     /// How many workers there are.
     pub fn world(&self) -> WorldSize {
         WorldSize(self.devices.len() as u32)
+    }
+
+    /// The arguments in `attempt`: our own worker goes on from the last checkpoint after a restart.
+    pub fn args_of(&self, attempt: Attempt) -> Vec<OsString> {
+        let mut args = self.args.clone();
+        if self.own_worker && attempt > self.attempt && !args.iter().any(|arg| arg == RESUME) {
+            args.push(RESUME.into());
+        }
+        args
     }
 
     /// The plan as `--dry-run` prints it and `plan.json` keeps it.
@@ -95,6 +117,11 @@ impl LaunchPlan {
             "threads_per_worker": self.threads,
             "grace_s": self.grace.as_secs_f64(),
             "peer_grace_s": self.peer_grace.as_secs_f64(),
+            "max_restarts": self.max_restarts,
+            "init_timeout_s": self.init_timeout.as_secs_f64(),
+            "hang_timeout_s": self.hang_timeout.map(|step| step.as_secs_f64()),
+            "time_limit_s": self.time_limit.map(|limit| limit.as_secs_f64()),
+            "checkpoint_signal": self.checkpoint_signal,
             "notes": self.notes,
             "workers": self.world().ranks().map(worker).collect::<Vec<_>>(),
             "settings": self.settings,

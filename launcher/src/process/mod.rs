@@ -4,6 +4,7 @@
 pub mod child;
 pub mod command;
 pub mod descendants;
+pub mod inspect;
 pub mod lifeline;
 pub mod memory;
 pub mod port;

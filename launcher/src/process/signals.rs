@@ -9,6 +9,15 @@ pub const STOPPING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQ
 /// Signals that are passed on to the workers and mean nothing to us.
 pub const FORWARDED: [Signal; 3] = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
 
+/// Reads a signal's name, with or without SIG, of those that we hear.
+pub fn parse(text: &str) -> Result<i32, String> {
+    let name = text.trim().to_uppercase();
+    let name = name.strip_prefix("SIG").unwrap_or(&name);
+    let known = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGTERM];
+    let found = known.into_iter().find(|signal| signal.as_str().strip_prefix("SIG") == Some(name));
+    found.map(|signal| signal as i32).ok_or_else(|| format!("{text:?} is none of USR1, USR2, TERM"))
+}
+
 /// Those of [`STOPPING`] that count here: one that was ignored when we were started, as SIGHUP under nohup, stays
 /// ignored.
 pub fn stopping() -> Vec<Signal> {

@@ -7,6 +7,7 @@
 use super::event::{Action, Event, Outcome, Record};
 use super::journal::Journal;
 use super::state::{Settings, Supervisor};
+use super::{health, restart};
 use crate::logs::file::LogFile;
 use crate::logs::mux::{self, Mux, Stream};
 use crate::logs::tail::Tail;
@@ -16,7 +17,7 @@ use crate::process::child::{self, Ended};
 use crate::process::command::Program;
 use crate::process::memory::Arena;
 use crate::process::port::HeldPort;
-use crate::process::{descendants, monotonic, signals};
+use crate::process::{descendants, inspect, monotonic, signals};
 use crate::rendezvous::listener::{Heard, Line, Listener};
 use crate::screen::Screen;
 use foxlaunch_shared::ids::{Attempt, Rank};
@@ -39,14 +40,15 @@ const KILL_ROUND: Duration = Duration::from_secs(1);
 /// What the threads send to the loop.
 enum Input {
     Event(Event),
-    Connected(Rank, Line),
+    Connected(Attempt, Rank, Line),
     /// Everything that a worker said has been heard.
-    Closed(Rank),
+    Closed(Attempt, Rank),
     /// Some child ended: look which.
     Child,
 }
 
 struct Running {
+    attempt: Attempt,
     pid: u32,
     line: Option<Line>,
     /// Dropped when the process is gone, which ends the wait for its connection.
@@ -56,6 +58,7 @@ struct Running {
 
 /// A worker that is gone, but may not have been heard out.
 struct Ending {
+    attempt: Attempt,
     rank: Rank,
     how: Ended,
     latest: Duration,
@@ -79,6 +82,7 @@ struct Actor<'a> {
     running: BTreeMap<Rank, Running>,
     /// In the order in which they were seen to end.
     ending: VecDeque<Ending>,
+    attempt: Attempt,
     arena: Option<Arena>,
     port: Option<HeldPort>,
     mux: Mux,
@@ -105,6 +109,7 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
         input,
         running: BTreeMap::new(),
         ending: VecDeque::new(),
+        attempt: plan.attempt,
         arena: None,
         port,
         mux,
@@ -116,6 +121,10 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
         attempt: plan.attempt,
         grace: plan.grace,
         peer_grace: plan.peer_grace,
+        health: health::Policy { init: plan.init_timeout, step: plan.hang_timeout },
+        restarts: restart::Policy { most: plan.max_restarts, seed: seed(plan) },
+        checkpoint_signal: plan.checkpoint_signal,
+        time_limit: plan.time_limit,
     });
     let outcome = actor.run(&mut state, &inputs, &now);
     let left_out = actor.mux.finish();
@@ -129,6 +138,12 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
     let last = |tail: &Arc<Mutex<Tail>>| tail.lock().map(|tail| tail.last(15)).unwrap_or_default();
     let tails = actor.tails.iter().map(|(rank, tail)| (*rank, last(tail))).collect();
     Ok(Finished { outcome, tails, took: now() })
+}
+
+/// Makes a run's waits its own.
+fn seed(plan: &LaunchPlan) -> u64 {
+    let name = plan.run.path().as_os_str().as_encoded_bytes();
+    name.iter().fold(u64::from(std::process::id()), |seed, byte| seed.rotate_left(7) ^ u64::from(*byte))
 }
 
 impl Actor<'_> {
@@ -155,13 +170,13 @@ impl Actor<'_> {
             match next {
                 Ok(Input::Event(event)) => events.push(event),
                 Ok(Input::Child) => self.reap(now()),
-                Ok(Input::Connected(rank, line)) => {
-                    if let Some(running) = self.running.get_mut(&rank) {
+                Ok(Input::Connected(attempt, rank, line)) => {
+                    if let Some(running) = self.running_in(attempt, rank) {
                         running.line = Some(line);
                     }
                 }
-                Ok(Input::Closed(rank)) => {
-                    if let Some(running) = self.running.get_mut(&rank) {
+                Ok(Input::Closed(attempt, rank)) => {
+                    if let Some(running) = self.running_in(attempt, rank) {
                         running.closed = true;
                     }
                 }
@@ -170,6 +185,10 @@ impl Actor<'_> {
             }
             self.bury(now(), &mut events);
         }
+    }
+
+    fn running_in(&mut self, attempt: Attempt, rank: Rank) -> Option<&mut Running> {
+        self.running.get_mut(&rank).filter(|running| running.attempt == attempt)
     }
 
     /// Takes every child that ended; those that are not workers are orphans that we inherited.
@@ -182,17 +201,18 @@ impl Actor<'_> {
     fn ended(&mut self, now: Duration, pid: u32, how: Ended) {
         let Some((rank, running)) = self.running.iter_mut().find(|(_, running)| running.pid == pid) else { return };
         running.listener = None;
-        self.ending.push_back(Ending { rank: *rank, how, latest: now + LAST_WORDS });
+        let (attempt, rank) = (running.attempt, *rank);
+        self.ending.push_back(Ending { attempt, rank, how, latest: now + LAST_WORDS });
     }
 
     /// Tells of the workers that ended, in order, each once it was heard out: its last words say why it ended.
     fn bury(&mut self, now: Duration, events: &mut Vec<Event>) {
-        while let Some(Ending { rank, how, latest }) = self.ending.front() {
+        while let Some(Ending { attempt, rank, how, latest }) = self.ending.front() {
             let heard_out = self.running.get(rank).is_none_or(|running| running.closed);
             if !heard_out && now < *latest {
                 return;
             }
-            let (attempt, rank, how) = (self.plan.attempt, *rank, *how);
+            let (attempt, rank, how) = (*attempt, *rank, *how);
             events.push(Event::Exited { attempt, rank, how });
             self.running.remove(&rank);
             self.ending.pop_front();
@@ -236,6 +256,11 @@ impl Actor<'_> {
                 ended.into_iter().for_each(|(pid, how)| self.ended(now, pid, how));
                 return Some(Event::Left(describe(&left)));
             }
+            Action::Inspect { attempt, rank } => {
+                if let Some(pid) = self.running_in(attempt, rank).map(|running| running.pid) {
+                    inspect::threads(pid).iter().for_each(|line| self.screen.tell(&format!("  rank {rank}: {line}")));
+                }
+            }
             Action::Show(display) => self.screen.show(&display),
             Action::Tell(text) => self.screen.tell(&text),
             Action::Record(record) => self.record(now, &record),
@@ -250,10 +275,8 @@ impl Actor<'_> {
         }
     }
 
-    fn send(&self, attempt: Attempt, rank: Rank, message: &FromLauncher) {
-        if attempt == self.plan.attempt
-            && let Some(line) = self.running.get(&rank).and_then(|running| running.line.as_ref())
-        {
+    fn send(&mut self, attempt: Attempt, rank: Rank, message: &FromLauncher) {
+        if let Some(line) = self.running_in(attempt, rank).and_then(|running| running.line.as_ref()) {
             line.send(message);
         }
     }
@@ -280,11 +303,17 @@ impl Actor<'_> {
     }
 
     fn try_spawn(&mut self, attempt: Attempt, rank: Rank) -> Result<u32, SpawnError> {
+        // Nothing of an earlier attempt is used again: its memory may be half written.
+        if self.attempt != attempt {
+            self.attempt = attempt;
+            self.arena = None;
+            self.tails.clear();
+        }
         let input = self.input.clone();
         let listener = Listener::open(attempt, rank, move |heard| {
             let _ = input.send(match heard {
-                Heard::Connected(line) => Input::Connected(rank, line),
-                Heard::Closed => Input::Closed(rank),
+                Heard::Connected(line) => Input::Connected(attempt, rank, line),
+                Heard::Closed => Input::Closed(attempt, rank),
                 Heard::Said(message) => Input::Event(Event::Said { attempt, rank, message }),
                 Heard::Refused(why) => Input::Event(Event::Refused { attempt, rank, why }),
             });
@@ -295,7 +324,7 @@ impl Actor<'_> {
         let start = AtStart { channel: listener.name.clone(), master_port: self.port.as_ref().map(|port| port.number) };
         let program = Program {
             program: self.plan.program.clone(),
-            args: self.plan.args.clone(),
+            args: self.plan.args_of(attempt),
             set: environment::of_worker(self.plan, rank, attempt, Some(&start)),
             unset: env::inherited_contract().map(str::to_owned).collect(),
         };
@@ -312,7 +341,8 @@ impl Actor<'_> {
                 self.mux.read(rank, stream, pipe, log.clone(), tail.clone(), warn)?;
             }
         }
-        self.running.insert(rank, Running { pid: child.id(), line: None, listener: Some(listener), closed: false });
+        self.running
+            .insert(rank, Running { attempt, pid: child.id(), line: None, listener: Some(listener), closed: false });
         Ok(child.id())
     }
 }

@@ -110,6 +110,13 @@ pub enum Action {
     Survey,
     /// Kill everything that descends from us, for a bounded time; [`Event::Left`] follows.
     KillAll,
+    /// Look at what a worker that hangs is doing, for the person and the events.
+    Inspect {
+        /// In which attempt.
+        attempt: Attempt,
+        /// Which worker.
+        rank: Rank,
+    },
     /// Show progress.
     Show(Display),
     /// Tell the person something.
@@ -125,7 +132,7 @@ pub enum Action {
 #[serde(tag = "event", rename_all = "snake_case")]
 #[allow(missing_docs)] // the names are those of `Event`
 pub enum Record {
-    Begin { world_size: u32 },
+    Begin { attempt: Attempt, world_size: u32 },
     Spawn { attempt: Attempt, rank: Rank, pid: u32 },
     SpawnFailed { attempt: Attempt, rank: Rank, code: i32, why: String },
     Hello { attempt: Attempt, rank: Rank },
@@ -139,12 +146,14 @@ pub enum Record {
     Exit { attempt: Attempt, rank: Rank, how: String, code: i32 },
     Signal { signal: i32 },
     Stop { within_ms: u64 },
+    Hang { attempt: Attempt, rank: Rank, words: String },
+    Restart { used: u32, most: u32, wait_s: f64 },
     Kill { attempt: Attempt, rank: Rank },
     Leftovers { processes: Vec<String> },
     End { code: i32 },
 }
 
-/// What made a job fail.
+/// What made an attempt fail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
     /// The worker.
@@ -157,15 +166,26 @@ pub struct Cause {
     pub at: Duration,
 }
 
+/// What asked a job to end, from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// A signal: the person's, or the scheduler's last word.
+    Signal(i32),
+    /// The time limit, or the signal that a scheduler sends ahead of its own: the job is to go on later.
+    Preempted,
+}
+
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
+    /// The number of the last attempt.
+    pub attempt: Attempt,
     /// The job's exit code.
     pub code: i32,
     /// What failed first, if anything did.
     pub cause: Option<Cause>,
-    /// The signal that asked for the end, if one did.
-    pub stopped_by: Option<i32>,
+    /// What asked for the end, if anything did.
+    pub stopped_by: Option<Stopped>,
     /// How the other workers ended, where not well.
     pub others: Vec<(Rank, String)>,
     /// Processes that do not end, even when killed.

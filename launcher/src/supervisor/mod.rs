@@ -2,6 +2,8 @@
 
 pub mod act;
 pub mod event;
+pub mod health;
 pub mod journal;
+pub mod restart;
 pub mod state;
 pub mod verdict;

@@ -1,16 +1,20 @@
 //! The heart: what is done when something happens. Pure: it holds no handle and reads no clock.
 //!
 //! ```text
-//! Running --all ended well----------------------------> Sweeping --nothing lives--> Done
-//!    |----a worker failed: tell and stop the others--> Stopping --all ended-----------^
-//!    `----a signal: ask all to stop------------------> Stopping --deadline: kill------^
+//! Running --all ended well------------------------------> Sweeping --nothing lives--> Done
+//!    |----a worker failed or hangs: stop the others----> Stopping --all ended----^ `--failed--> Waiting --> Running
+//!    `----asked to end: ask all to stop----------------> Stopping --deadline: kill
 //! ```
 //!
 //! The world ends as one: a rank that is gone leaves the others inside a collective, so any loss stops all. What
 //! ended first, by itself, is the cause; what ended because of it is not.
 
-use super::event::{Action, Event, Outcome, Record};
-use super::verdict::{Exit, first_cause};
+mod ending;
+
+use super::event::{Action, Event, Record, Stopped};
+use super::health::{self, Health};
+use super::restart::{self, Restarts};
+use super::verdict::Exit;
 use crate::process::child::Ended;
 use crate::rendezvous::roll_call::RollCall;
 use foxlaunch_shared::exit;
@@ -30,6 +34,14 @@ pub struct Settings {
     pub grace: Duration,
     /// Time to stop in order when another worker has failed.
     pub peer_grace: Duration,
+    /// How long ranks may take.
+    pub health: health::Policy,
+    /// Whether a world that failed is started again.
+    pub restarts: restart::Policy,
+    /// The signal that asks for a checkpoint and an end, to go on later.
+    pub checkpoint_signal: Option<i32>,
+    /// The job's time; it is asked to end one grace before.
+    pub time_limit: Option<Duration>,
 }
 
 /// How long a killed process may take to be gone before we stop waiting for it.
@@ -41,9 +53,10 @@ const SURVEY_EVERY: Duration = Duration::from_millis(10);
 /// How much earlier than the kill a worker is told its time is up: it has to notice.
 const MARGIN: Duration = Duration::from_millis(100);
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 enum Life {
     /// Not started yet.
+    #[default]
     Waiting,
     /// Running, as far as we know.
     Running,
@@ -51,7 +64,7 @@ enum Life {
     Gone,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Worker {
     life: Life,
     said_bye: bool,
@@ -75,6 +88,10 @@ enum Phase {
         asked: bool,
         next_survey: Duration,
     },
+    /// Between two attempts.
+    Waiting {
+        until: Duration,
+    },
     Done,
 }
 
@@ -87,32 +104,60 @@ pub struct Supervisor {
     workers: Vec<Worker>,
     roll: RollCall,
     exits: Vec<Exit>,
-    /// The signal that asked for the end, and when.
-    stopped: Option<(i32, Duration)>,
+    health: Health,
+    restarts: Restarts,
+    /// The step of the newest checkpoint.
+    checkpoint: Option<u64>,
+    got_ready: bool,
+    /// What asked for the end, and when.
+    stopped: Option<(Stopped, Duration)>,
 }
 
 impl Supervisor {
     /// A job that has not begun.
     pub fn new(settings: Settings) -> Supervisor {
-        let worker = Worker { life: Life::Waiting, said_bye: false, stepped: false, fault: None, sent: Vec::new() };
         Supervisor {
             attempt: settings.attempt,
             phase: Phase::Running,
-            workers: vec![worker; settings.world.index()],
+            workers: vec![Worker::default(); settings.world.index()],
             roll: RollCall::new(settings.world),
             exits: Vec::new(),
+            health: Health::new(settings.health, settings.world),
+            restarts: Restarts::new(settings.restarts),
+            checkpoint: None,
+            got_ready: false,
             stopped: None,
             settings,
         }
     }
 
+    /// Starts all workers, of the first attempt or of another.
+    fn begin(&mut self, todo: &mut Vec<Action>) {
+        let (attempt, world) = (self.attempt, self.settings.world);
+        self.phase = Phase::Running;
+        self.workers = vec![Worker::default(); world.index()];
+        self.roll = RollCall::new(world);
+        self.exits.clear();
+        self.health = Health::new(self.settings.health, world);
+        self.got_ready = false;
+        todo.push(Action::Record(Record::Begin { attempt, world_size: world.0 }));
+        todo.extend(world.ranks().map(|rank| Action::Spawn { attempt, rank }));
+    }
+
     /// When [`Event::Tick`] is due, if nothing happens before.
     pub fn deadline(&self) -> Option<Duration> {
         match self.phase {
+            Phase::Running => self.health.deadline().into_iter().chain(self.time_is_near()).min(),
             Phase::Stopping { deadline, .. } => Some(deadline),
             Phase::Sweeping { next_survey, .. } => Some(next_survey),
-            Phase::Running | Phase::Done => None,
+            Phase::Waiting { until } => Some(until),
+            Phase::Done => None,
         }
+    }
+
+    /// When the job must be asked to end, to be gone before its time is.
+    fn time_is_near(&self) -> Option<Duration> {
+        self.settings.time_limit.map(|limit| limit.saturating_sub(self.settings.grace))
     }
 
     /// Whether the job is over and nothing more will be done.
@@ -127,11 +172,7 @@ impl Supervisor {
             return todo;
         }
         match event {
-            Event::Begin => {
-                todo.push(Action::Record(Record::Begin { world_size: self.settings.world.0 }));
-                let attempt = self.attempt;
-                todo.extend(self.settings.world.ranks().map(|rank| Action::Spawn { attempt, rank }));
-            }
+            Event::Begin => self.begin(&mut todo),
             Event::Spawned { attempt, rank, pid } if self.knows(attempt, rank) => {
                 todo.push(Action::Record(Record::Spawn { attempt, rank, pid }));
                 self.workers[rank.index()].life = Life::Running;
@@ -146,11 +187,11 @@ impl Supervisor {
             }
             Event::SpawnFailed { attempt, rank, code, why } if self.knows(attempt, rank) => {
                 todo.push(Action::Record(Record::SpawnFailed { attempt, rank, code, why: why.clone() }));
-                let fault = Some(Fault { message: why, code, blames: None });
+                let fault = Some(Fault { message: format!("could not be started: {why}"), code, blames: None });
                 self.gone(now, Exit { rank, how: None, fault, at: now, by_us: false, clean: false }, &mut todo);
             }
             Event::Said { attempt, rank, message } if self.is_running(attempt, rank) => {
-                self.said(rank, message, &mut todo);
+                self.said(now, rank, message, &mut todo);
             }
             Event::Refused { attempt, rank, why } if self.knows(attempt, rank) => {
                 todo.push(Action::Tell(format!("a message on the channel of rank {rank} was refused: {why}")));
@@ -188,12 +229,13 @@ impl Supervisor {
         self.settings.world.ranks().filter(is_running).collect()
     }
 
-    fn said(&mut self, rank: Rank, message: FromWorker, todo: &mut Vec<Action>) {
+    fn said(&mut self, now: Duration, rank: Rank, message: FromWorker, todo: &mut Vec<Action>) {
         let attempt = self.attempt;
         let worker = &mut self.workers[rank.index()];
         match message {
             FromWorker::Hello(hello) => match self.roll.hello(rank, hello) {
                 Ok(welcome) => {
+                    self.health.hello(now, rank);
                     todo.push(Action::Record(Record::Hello { attempt, rank }));
                     if let Some(welcome) = welcome {
                         let (comm_id, arena_bytes) = (welcome.comm_id, welcome.arena_bytes);
@@ -208,8 +250,12 @@ impl Supervisor {
                     todo.push(Action::Signal { attempt, rank, signal: SIGKILL });
                 }
             },
-            FromWorker::Ready => todo.push(Action::Record(Record::Ready { attempt, rank })),
-            FromWorker::Progress { step, display, .. } => {
+            FromWorker::Ready => {
+                self.got_ready = true;
+                todo.push(Action::Record(Record::Ready { attempt, rank }));
+            }
+            FromWorker::Progress { step, collectives, phase, display } => {
+                self.health.beat(now, rank, step, collectives, phase);
                 if step > 0 && !worker.stepped {
                     worker.stepped = true;
                     todo.push(Action::Record(Record::FirstStep { attempt, rank }));
@@ -217,6 +263,7 @@ impl Supervisor {
                 todo.extend(display.map(Action::Show));
             }
             FromWorker::Checkpointed { step, path } => {
+                self.checkpoint = self.checkpoint.max(Some(step));
                 todo.push(Action::Record(Record::Checkpoint { attempt, rank, step, path }));
             }
             FromWorker::Note(text) => {
@@ -255,20 +302,10 @@ impl Supervisor {
             (None, None) => "could not be started".to_owned(),
         };
         self.workers[rank.index()].life = Life::Gone;
+        self.health.gone(rank);
         self.exits.push(exit);
         if self.phase == Phase::Running && !clean {
-            let deadline = now + self.settings.peer_grace;
-            self.phase = Phase::Stopping { deadline, killed: false };
-            let attempt = self.attempt;
-            for other in self.running() {
-                match self.roll.greeted(other) {
-                    Some(_) => {
-                        let message = FromLauncher::PeerLost { rank, how: how.clone() };
-                        todo.push(Action::Send { attempt, rank: other, message });
-                    }
-                    None => self.send_signal(other, SIGTERM, todo),
-                }
-            }
+            self.stop_peers(now, rank, &how, todo);
         }
         if self.workers.iter().all(|worker| worker.life == Life::Gone) {
             // What is left of the grace belongs to what the workers started, if someone asked for an orderly end.
@@ -280,6 +317,33 @@ impl Supervisor {
             self.phase = Phase::Sweeping { deadline: now + grace, asked: false, next_survey: now + SURVEY_EVERY };
             todo.push(Action::Survey);
         }
+    }
+
+    /// Stops all others, since `rank` is lost to them.
+    fn stop_peers(&mut self, now: Duration, rank: Rank, how: &str, todo: &mut Vec<Action>) {
+        let deadline = now + self.settings.peer_grace;
+        self.phase = Phase::Stopping { deadline, killed: false };
+        let attempt = self.attempt;
+        for other in self.running() {
+            match self.roll.greeted(other) {
+                Some(_) if other != rank => {
+                    let message = FromLauncher::PeerLost { rank, how: how.to_owned() };
+                    todo.push(Action::Send { attempt, rank: other, message });
+                }
+                _ => self.send_signal(other, SIGTERM, todo),
+            }
+        }
+    }
+
+    /// A rank stands still: it is the cause, whatever ends next.
+    fn hangs(&mut self, now: Duration, finding: health::Finding, todo: &mut Vec<Action>) {
+        let (attempt, rank, words) = (self.attempt, finding.behind, finding.words);
+        todo.push(Action::Record(Record::Hang { attempt, rank, words: words.clone() }));
+        todo.push(Action::Tell(format!("rank {rank} hangs: {words}")));
+        todo.push(Action::Inspect { attempt, rank });
+        let fault = Some(Fault { message: format!("hangs: {words}"), code: exit::HANG, blames: None });
+        self.exits.push(Exit { rank, how: None, fault, at: now, by_us: false, clean: false });
+        self.stop_peers(now, rank, &words, todo);
     }
 
     fn send_signal(&mut self, rank: Rank, signal: i32, todo: &mut Vec<Action>) {
@@ -296,7 +360,11 @@ impl Supervisor {
             let within_ms = deadline.saturating_sub(now).saturating_sub(MARGIN).as_millis() as u64;
             todo.push(Action::Send { attempt, rank, message: FromLauncher::Stop { within_ms } });
         } else {
-            self.send_signal(rank, self.stopped.map_or(SIGTERM, |(signal, _)| signal), todo);
+            let signal = match self.stopped {
+                Some((Stopped::Signal(signal), _)) => signal,
+                _ => SIGTERM,
+            };
+            self.send_signal(rank, signal, todo);
         }
     }
 
@@ -316,23 +384,31 @@ impl Supervisor {
 
     fn signal(&mut self, now: Duration, signal: i32, todo: &mut Vec<Action>) {
         todo.push(Action::Record(Record::Signal { signal }));
-        if ![SIGINT, SIGTERM, SIGQUIT, SIGHUP].contains(&signal) {
+        if self.settings.checkpoint_signal == Some(signal) {
+            self.ask_all_to_stop(now, Stopped::Preempted, todo);
+        } else if [SIGINT, SIGTERM, SIGQUIT, SIGHUP].contains(&signal) {
+            self.ask_all_to_stop(now, Stopped::Signal(signal), todo);
+        } else {
             let attempt = self.attempt;
             todo.extend(self.running().into_iter().map(|rank| Action::Signal { attempt, rank, signal }));
-            return;
         }
-        self.stopped = self.stopped.or(Some((signal, now)));
+    }
+
+    fn ask_all_to_stop(&mut self, now: Duration, by: Stopped, todo: &mut Vec<Action>) {
+        self.stopped = self.stopped.or(Some((by, now)));
         match self.phase {
             // Asked twice, or while a failure is being cleaned up: now.
             Phase::Stopping { killed: false, .. } => self.kill_running(now, todo),
             Phase::Sweeping { ref mut deadline, .. } => *deadline = now,
+            Phase::Waiting { .. } => self.finish(None, Vec::new(), todo),
             Phase::Running => {
                 let deadline = now + self.settings.grace;
                 self.phase = Phase::Stopping { deadline, killed: false };
                 let within_ms = self.settings.grace.as_millis() as u64;
                 todo.push(Action::Record(Record::Stop { within_ms }));
+                let why = if by == Stopped::Preempted { "time is up: " } else { "" };
                 todo.push(Action::Tell(format!(
-                    "stopping the workers, at most {}; once more kills them now",
+                    "{why}stopping the workers, at most {}; once more kills them now",
                     crate::plan::duration::show(self.settings.grace)
                 )));
                 for rank in self.running() {
@@ -345,6 +421,18 @@ impl Supervisor {
 
     fn tick(&mut self, now: Duration, todo: &mut Vec<Action>) {
         match self.phase {
+            Phase::Running if self.time_is_near().is_some_and(|at| now >= at) => {
+                self.ask_all_to_stop(now, Stopped::Preempted, todo);
+            }
+            Phase::Running => {
+                if let Some(finding) = self.health.overdue(now) {
+                    self.hangs(now, finding, todo);
+                }
+            }
+            Phase::Waiting { until } if now >= until => {
+                self.attempt = self.attempt.next();
+                self.begin(todo);
+            }
             Phase::Stopping { deadline, killed: false } if now >= deadline => {
                 for rank in self.running() {
                     todo.push(Action::Tell(format!("rank {rank} did not stop in time and is killed")));
@@ -371,34 +459,15 @@ impl Supervisor {
                     todo.push(Action::Tell(format!("the workers left processes behind, which are ended: {list}")));
                     todo.push(Action::SignalLeft(SIGTERM));
                 } else if now >= *deadline + KILL_WAIT {
-                    self.finish(processes, todo);
+                    self.attempt_over(now, processes, todo);
                 }
             }
-            Phase::Sweeping { .. } => self.finish(processes, todo),
-            Phase::Stopping { deadline, killed: true } if now >= *deadline => self.finish(processes, todo),
+            Phase::Sweeping { .. } => self.attempt_over(now, processes, todo),
+            Phase::Stopping { deadline, killed: true } if now >= *deadline => self.attempt_over(now, processes, todo),
             _ => {}
         }
-    }
-
-    fn finish(&mut self, unkillable: Vec<String>, todo: &mut Vec<Action>) {
-        self.phase = Phase::Done;
-        // What fails after it was asked to stop has stopped; what had failed before is the reason.
-        let cause = first_cause(&self.exits).filter(|cause| self.stopped.is_none_or(|(_, at)| cause.at < at));
-        let stopped_by = self.stopped.map(|(signal, _)| signal);
-        let code = match (&cause, stopped_by) {
-            (Some(cause), _) => cause.code(),
-            (None, Some(signal)) => exit::of_signal(signal),
-            (None, None) if !unkillable.is_empty() => exit::FAILURE,
-            (None, None) => exit::OK,
-        };
-        let blamed = cause.as_ref().map(|cause| cause.rank);
-        let others = self.exits.iter().filter(|exit| !exit.clean && Some(exit.rank) != blamed);
-        let others = others.map(|exit| (exit.rank, exit.describe())).collect();
-        todo.push(Action::Record(Record::End { code }));
-        todo.push(Action::Finish(Outcome { code, cause, stopped_by, others, unkillable }));
     }
 }
 
 #[cfg(test)]
-#[path = "state_tests.rs"]
 mod tests;

@@ -43,11 +43,22 @@ impl Exit {
 }
 
 impl Cause {
+    /// What happened, in words.
+    pub fn describe(&self) -> String {
+        match (&self.fault, self.how) {
+            (Some(fault), Some(how)) => format!("{how}: {}", fault.message),
+            (Some(fault), None) => fault.message.clone(),
+            (None, Some(how)) => how.to_string(),
+            (None, None) => "could not be started".to_owned(),
+        }
+    }
+
     /// The exit code that the job takes from it; never 0.
     pub fn code(&self) -> i32 {
         let of_fault = self.fault.as_ref().map(|fault| fault.code);
         match (self.how, of_fault) {
             (Some(how), _) if how.exit_code() != 0 => how.exit_code(),
+            // it never began, hangs, or ended well when it should not have
             (_, Some(code)) if code != 0 => code,
             _ => exit::FAILURE,
         }

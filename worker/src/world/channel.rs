@@ -1,6 +1,7 @@
 //! The line to the launcher: one thread that hears, one that says, so that training waits for neither.
 
 use super::WorldError;
+use super::pulse::Pulse;
 use crate::collectives::AbortFlag;
 use foxlaunch_shared::ids::{Attempt, Rank};
 use foxlaunch_shared::protocol::{ArenaPlace, CommId, FromLauncher, FromWorker, wire};
@@ -11,6 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// How often the counters are told where training itself says nothing.
+const PULSE_EVERY: Duration = Duration::from_millis(200);
 /// More waiting messages than this are not kept: a launcher that reads nothing must not fill our memory.
 const MOST_WAITING: usize = 1024;
 
@@ -38,6 +41,7 @@ impl Line {
         attempt: Attempt,
         rank: Rank,
         abort: &Arc<AbortFlag>,
+        pulse: &Arc<Pulse>,
     ) -> Result<Line, WorldError> {
         let failed = |why: String| WorldError::Connect { name: name.to_owned(), why };
         let (to_worker, from_launcher) = ipc::bytes_channel().map_err(|e| failed(e.to_string()))?;
@@ -46,7 +50,7 @@ impl Line {
             .map_err(|e| failed(e.to_string()))?;
         bootstrap.send((to_worker, from_worker)).map_err(|e| failed(e.to_string()))?;
 
-        let outbox = Arc::new(Outbox::default());
+        let outbox = Arc::new(Outbox { pulse: Arc::clone(pulse), ..Outbox::default() });
         let stop = Arc::new(OnceLock::new());
         let (welcomed, welcome) = mpsc::channel();
         let ear = Ear { attempt, rank, welcomed, stop: Arc::clone(&stop), abort: Arc::clone(abort) };
@@ -140,6 +144,7 @@ impl Ear {
 /// Messages on their way out.
 #[derive(Debug, Default)]
 struct Outbox {
+    pulse: Arc<Pulse>,
     state: Mutex<Waiting>,
     changed: Condvar,
 }
@@ -190,11 +195,19 @@ impl Outbox {
 
     /// Sends until closed and empty, or until the launcher is gone.
     fn write(&self, to_launcher: &IpcBytesSender, attempt: Attempt, rank: Rank) {
+        let mut told = Some(Pulse::default().report());
         loop {
-            let mut state = self
-                .changed
-                .wait_while(self.lock(), |state| state.messages.is_empty() && !state.closed)
-                .unwrap_or_else(PoisonError::into_inner);
+            let idle = |state: &mut Waiting| state.messages.is_empty() && !state.closed;
+            let waited = self.changed.wait_timeout_while(self.lock(), PULSE_EVERY, idle);
+            let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if idle(&mut state) {
+                let report = self.pulse.report();
+                if told.as_ref() == Some(&report) {
+                    continue;
+                }
+                told = Some(report.clone());
+                state.messages.push_back(report);
+            }
             let Some(message) = state.messages.pop_front() else { return };
             state.sending = true;
             drop(state);

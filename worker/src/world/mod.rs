@@ -13,6 +13,7 @@
 mod channel;
 mod contract;
 mod device;
+mod pulse;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use contract::Contract;
 use foxlaunch_shared::ids::{Attempt, Rank, WorldSize};
 use foxlaunch_shared::protocol::{CommId, Display, Fault, FromWorker, Hello, Phase, Transport};
 use foxlaunch_shared::run_dir::RunDir;
+use pulse::{Counted, Pulse};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -135,9 +137,10 @@ impl WorldBuilder {
         let abort = Arc::new(AbortFlag::new());
         let device = device::open(contract.device)?;
         let Some(name) = &contract.channel else {
-            return Ok(World::new(contract, device, Box::new(Solo::new()), None, abort));
+            return Ok(World::new(contract, device, Box::new(Solo::new()), None, abort, Arc::default()));
         };
-        let line = Line::connect(name, contract.attempt, contract.rank, &abort)?;
+        let pulse = Arc::default();
+        let line = Line::connect(name, contract.attempt, contract.rank, &abort, &pulse)?;
         let transport = transport(contract.world, &device);
         let arena_bytes = match transport {
             Transport::Shm => self.arena_bytes.max(Shm::arena_bytes(contract.world)),
@@ -164,7 +167,7 @@ impl WorldBuilder {
             Transport::Nccl => form_nccl(&device, &contract, welcome.comm_id, self.collective_within, &abort)?,
         };
         line.say(FromWorker::Ready);
-        Ok(World::new(contract, device, collective, Some(line), abort))
+        Ok(World::new(contract, device, collective, Some(line), abort, pulse))
     }
 }
 
@@ -224,6 +227,7 @@ pub struct World {
     abort: Arc<AbortFlag>,
     reported: Option<(Instant, Phase)>,
     held_back: Option<FromWorker>,
+    pulse: Arc<Pulse>,
 }
 
 impl World {
@@ -248,7 +252,7 @@ impl World {
             device: contract::DeviceKind::Cpu,
             run_dir: None,
         };
-        World::new(contract, Device::Cpu, collective, None, Arc::new(AbortFlag::new()))
+        World::new(contract, Device::Cpu, collective, None, Arc::new(AbortFlag::new()), Arc::default())
     }
 
     fn new(
@@ -257,8 +261,10 @@ impl World {
         collective: Box<dyn Collective>,
         line: Option<Line>,
         abort: Arc<AbortFlag>,
+        pulse: Arc<Pulse>,
     ) -> World {
-        World { contract, device, collective, line, abort, reported: None, held_back: None }
+        let collective = Box::new(Counted::new(collective, Arc::clone(&pulse)));
+        World { pulse, contract, device, collective, line, abort, reported: None, held_back: None }
     }
 
     /// This process's number.
@@ -315,8 +321,9 @@ impl World {
     /// Tells the launcher how far training is. Call it as often as you like: about ten reports a second are sent,
     /// and every change of `phase`.
     pub fn progress(&mut self, step: u64, phase: Phase, display: Option<Display>) {
+        self.pulse.set(step, phase);
         let Some(line) = &self.line else { return };
-        let report = FromWorker::Progress { step, collectives: self.collective.calls(), phase, display };
+        let report = FromWorker::Progress { step, collectives: self.pulse.collectives(), phase, display };
         let now = Instant::now();
         let due = self.reported.is_none_or(|(at, last)| last != phase || now - at >= PROGRESS_EVERY);
         if due {

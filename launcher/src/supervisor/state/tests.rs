@@ -1,4 +1,5 @@
 use super::*;
+use crate::supervisor::event::Outcome;
 use foxlaunch_shared::protocol::{Hello, Phase as Busy, Transport};
 use proptest::prelude::*;
 
@@ -10,6 +11,10 @@ fn job(world: u32) -> Supervisor {
         attempt: AT,
         grace: Duration::from_secs(30),
         peer_grace: Duration::from_secs(5),
+        health: health::Policy { init: Duration::from_secs(600), step: Some(Duration::from_secs(2)) },
+        restarts: restart::Policy { most: 0, seed: 1 },
+        checkpoint_signal: Some(nix::libc::SIGUSR2),
+        time_limit: None,
     })
 }
 
@@ -19,7 +24,11 @@ fn ms(n: u64) -> Duration {
 
 /// A job whose workers all run.
 fn running(world: u32) -> Supervisor {
-    let mut job = job(world);
+    started(job(world))
+}
+
+fn started(mut job: Supervisor) -> Supervisor {
+    let world = job.settings.world.0;
     job.on(ms(0), Event::Begin);
     for rank in WorldSize(world).ranks() {
         job.on(ms(1), Event::Spawned { attempt: AT, rank, pid: 100 + rank.0 });
@@ -111,7 +120,7 @@ fn leaving_without_goodbye_is_a_failure_even_with_code_zero() {
     job.on(ms(3), said(1, hello(2, false)));
     job.on(ms(4), said(0, FromWorker::Bye));
     job.on(ms(5), exited(0, Ended::Code(0)));
-    assert_eq!(job.deadline(), None);
+    assert_eq!(job.phase, Phase::Running);
     job.on(ms(6), exited(1, Ended::Code(0)));
     let actions = job.on(ms(7), Event::Left(vec![]));
     let outcome = outcome(&actions).unwrap();
@@ -136,7 +145,7 @@ fn a_signal_asks_and_a_second_one_kills() {
     job.on(ms(2001), exited(1, Ended::Signal(SIGKILL)));
     let actions = job.on(ms(2002), Event::Left(vec![]));
     let outcome = outcome(&actions).unwrap();
-    assert_eq!((outcome.code, outcome.cause.clone(), outcome.stopped_by), (130, None, Some(SIGINT)));
+    assert_eq!((outcome.code, outcome.cause.clone(), outcome.stopped_by), (130, None, Some(Stopped::Signal(SIGINT))));
 }
 
 #[test]
@@ -182,6 +191,95 @@ fn other_signals_are_passed_on_and_change_nothing() {
     assert_eq!(job.deadline(), None);
 }
 
+#[test]
+fn a_failed_world_is_started_again_from_the_next_attempt() {
+    let mut job = started({
+        let mut job = job(2);
+        job.restarts = Restarts::new(restart::Policy { most: 1, seed: 1 });
+        job
+    });
+    job.on(ms(1000), exited(1, Ended::Signal(9)));
+    job.on(ms(1001), exited(0, Ended::Signal(SIGTERM)));
+    let actions = job.on(ms(1002), Event::Left(vec![]));
+    assert!(actions.iter().any(|a| matches!(a, Action::Record(Record::Restart { used: 1, most: 1, .. }))));
+    let until = job.deadline().unwrap();
+    assert!((1.75..2.26).contains(&until.as_secs_f64()), "{until:?}");
+    let actions = job.on(until, Event::Tick);
+    let second = Attempt(2);
+    assert!(actions.contains(&Action::Spawn { attempt: second, rank: Rank(1) }));
+    // what is still on its way from the first attempt means nothing
+    assert!(job.on(until, exited(0, Ended::Code(1))).is_empty());
+    for rank in [Rank(0), Rank(1)] {
+        job.on(until, Event::Spawned { attempt: second, rank, pid: 7 });
+        job.on(until, Event::Exited { attempt: second, rank, how: Ended::Code(0) });
+    }
+    let actions = job.on(until, Event::Left(vec![]));
+    assert_eq!((outcome(&actions).unwrap().code, outcome(&actions).unwrap().attempt), (0, second));
+}
+
+#[test]
+fn asked_to_end_between_two_attempts_it_ends_at_once() {
+    let mut job = started({
+        let mut job = job(1);
+        job.restarts = Restarts::new(restart::Policy { most: 1, seed: 1 });
+        job
+    });
+    job.on(ms(1000), exited(0, Ended::Code(1)));
+    job.on(ms(1002), Event::Left(vec![]));
+    assert_eq!(outcome(&job.on(ms(1100), Event::Signal(SIGTERM))).unwrap().code, 143);
+}
+
+#[test]
+fn a_world_that_stands_still_is_ended_and_the_rank_behind_is_the_cause() {
+    let mut job = running(2);
+    for rank in 0..2 {
+        job.on(ms(10), said(rank, hello(2, true)));
+    }
+    let step = |collectives| FromWorker::Progress { step: 7, collectives, phase: Busy::Step, display: None };
+    job.on(ms(100), said(0, step(8)));
+    job.on(ms(100), said(1, step(7)));
+    assert_eq!(job.deadline(), Some(ms(2100)));
+    let actions = job.on(ms(2100), Event::Tick);
+    assert!(actions.contains(&Action::Inspect { attempt: AT, rank: Rank(1) }));
+    assert_eq!(signals_to(&actions, 1), [SIGCONT, SIGTERM]);
+    assert!(signals_to(&actions, 0).is_empty(), "rank 0 is told, and leaves by itself");
+    job.on(ms(2200), exited(0, Ended::Code(exit::COLLATERAL)));
+    assert_eq!(signals_to(&job.on(ms(7100), Event::Tick), 1), [SIGKILL]);
+    job.on(ms(7101), exited(1, Ended::Signal(SIGKILL)));
+    let actions = job.on(ms(7102), Event::Left(vec![]));
+    let outcome = outcome(&actions).unwrap();
+    assert_eq!((outcome.code, outcome.cause.as_ref().unwrap().rank), (exit::HANG, Rank(1)));
+}
+
+#[test]
+fn the_schedulers_notice_ends_it_to_go_on_later() {
+    let end = |ended: Ended| {
+        let mut job = running(1);
+        job.on(ms(2), said(0, hello(1, true)));
+        let actions = job.on(ms(1000), Event::Signal(nix::libc::SIGUSR2));
+        assert!(actions.iter().any(|a| matches!(a, Action::Send { message: FromLauncher::Stop { .. }, .. })));
+        if ended == Ended::Signal(SIGKILL) {
+            job.on(ms(31_000), Event::Tick);
+        }
+        job.on(ms(31_001), exited(0, ended));
+        outcome(&job.on(ms(31_002), Event::Left(vec![]))).unwrap().code
+    };
+    assert_eq!(end(Ended::Code(143)), exit::TRY_AGAIN);
+    assert_eq!(end(Ended::Signal(SIGKILL)), 143);
+}
+
+#[test]
+fn the_time_limit_asks_one_grace_before() {
+    let mut job = job(1);
+    job.settings.time_limit = Some(Duration::from_secs(100));
+    let mut job = started(job);
+    assert_eq!(job.deadline(), Some(Duration::from_secs(70)));
+    let actions = job.on(Duration::from_secs(70), Event::Tick);
+    assert_eq!(signals_to(&actions, 0), [SIGCONT, SIGTERM]);
+    job.on(Duration::from_secs(71), exited(0, Ended::Signal(SIGTERM)));
+    assert_eq!(outcome(&job.on(Duration::from_secs(71), Event::Left(vec![]))).unwrap().code, exit::TRY_AGAIN);
+}
+
 fn any_event(world: u32) -> impl Strategy<Value = Event> {
     let place = (1..3u32, 0..world + 1).prop_map(|(attempt, rank)| (Attempt(attempt), Rank(rank)));
     let how = prop_oneof![Just(Ended::Code(0)), (1..256).prop_map(Ended::Code), (1..32).prop_map(Ended::Signal)];
@@ -207,41 +305,69 @@ fn any_event(world: u32) -> impl Strategy<Value = Event> {
 proptest! {
     /// Whatever happens in whatever order: no action is aimed at another attempt, at a worker that does not exist,
     /// or at one that is gone; and once every worker's end is told and nothing is left, the job ends, with a code
-    /// that is 0 only if every worker ended well and no one asked for the end.
+    /// that is 0 only if every worker of the last attempt ended well and no one asked for the end.
     #[test]
-    fn any_order_of_events_ends(world in 1..5u32, events in proptest::collection::vec(any_event(5), 0..60)) {
+    fn any_order_of_events_ends(
+        world in 1..5u32,
+        restarts in 0..3u32,
+        events in proptest::collection::vec(any_event(5), 0..60),
+    ) {
         let mut job = job(world);
+        job.restarts = Restarts::new(restart::Policy { most: restarts, seed: 1 });
+        let mut check = Check::default();
         let mut now = ms(0);
-        let mut gone = std::collections::BTreeSet::new();
-        let mut code = None;
-        let mut bad = false;
-        let end: Vec<Event> = WorldSize(world).ranks()
-            .flat_map(|rank| [Event::Spawned { attempt: AT, rank, pid: 1 }, exited(rank.0, Ended::Code(0))])
-            .chain([Event::Tick, Event::Left(vec![]), Event::Tick, Event::Left(vec![])])
-            .collect();
-        for event in [Event::Begin].into_iter().chain(events).chain(end) {
+        for event in [Event::Begin].into_iter().chain(events) {
             now += ms(100);
-            let was_done = job.is_done();
-            if let Event::Exited { attempt: AT, rank, how } = &event {
-                bad |= !how.is_success() && rank.0 < world && job.workers[rank.index()].life == Life::Running && !was_done;
-            }
-            let actions = job.on(now, event);
-            prop_assert!(!was_done || actions.is_empty());
+            check.step(&mut job, now, event)?;
+        }
+        // From here on all goes well, in as many attempts as it takes.
+        for _ in 0..restarts + 2 {
+            let attempt = job.attempt;
             for rank in WorldSize(world).ranks() {
-                if job.workers[rank.index()].life == Life::Gone { gone.insert(rank); }
+                check.step(&mut job, now, Event::Spawned { attempt, rank, pid: 1 })?;
+                check.step(&mut job, now, Event::Exited { attempt, rank, how: Ended::Code(0) })?;
             }
-            for action in &actions {
-                if let Action::Signal { attempt, rank, .. } | Action::Send { attempt, rank, .. } = action {
-                    prop_assert_eq!(*attempt, AT);
-                    prop_assert!(rank.0 < world && !gone.contains(rank), "{:?}", action);
-                }
-            }
-            if let Some(outcome) = outcome(&actions) {
-                prop_assert!(code.replace(outcome.code).is_none(), "finished twice");
+            now += Duration::from_secs(1000);
+            for event in [Event::Left(vec![]), Event::Tick, Event::Left(vec![]), Event::Tick] {
+                check.step(&mut job, now, event)?;
             }
         }
-        let code = code.expect("the job must end");
-        prop_assert!(code >= 0);
-        prop_assert!(code != 0 || !bad, "a failure gave 0");
+        let code = check.code.expect("the job must end");
+        prop_assert!(code > 0 || code == 0 && !check.bad, "a failure gave {code}");
+    }
+}
+
+/// What must hold after every event.
+#[derive(Default)]
+struct Check {
+    attempt: u32,
+    gone: std::collections::BTreeSet<Rank>,
+    bad: bool,
+    code: Option<i32>,
+}
+
+impl Check {
+    fn step(&mut self, job: &mut Supervisor, now: Duration, event: Event) -> Result<(), TestCaseError> {
+        let was_done = job.is_done();
+        if let Event::Exited { attempt, rank, how } = &event {
+            self.bad |= !how.is_success() && job.is_running(*attempt, *rank) && !was_done;
+        }
+        let actions = job.on(now, event);
+        prop_assert!(!was_done || actions.is_empty());
+        if job.attempt.0 != self.attempt {
+            *self = Check { attempt: job.attempt.0, code: self.code, ..Check::default() };
+        }
+        let is_gone = |rank: &Rank| job.workers[rank.index()].life == Life::Gone;
+        self.gone.extend(job.settings.world.ranks().filter(is_gone));
+        for action in &actions {
+            if let Action::Signal { attempt, rank, .. } | Action::Send { attempt, rank, .. } = action {
+                prop_assert_eq!(*attempt, job.attempt);
+                prop_assert!(rank.0 < job.settings.world.0 && !self.gone.contains(rank), "{:?}", action);
+            }
+        }
+        if let Some(outcome) = outcome(&actions) {
+            prop_assert!(self.code.replace(outcome.code).is_none(), "finished twice");
+        }
+        Ok(())
     }
 }
