@@ -25,3 +25,11 @@ fn the_same_program_runs_without_a_launcher() {
     assert!(output.status.success(), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("weights "));
 }
+
+#[test]
+fn the_readme_shows_this_very_program() {
+    let read = |path: &str| std::fs::read_to_string(crate::source::root().join(path)).unwrap();
+    let (readme, program) = (read("worker/README.md"), read("tests/programs/third_party.rs"));
+    let shown = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    assert_eq!(shown, &program[program.find("use candle_core").unwrap()..]);
+}

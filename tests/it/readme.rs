@@ -4,6 +4,7 @@
 //! foxlaunch-tests readme` writes them anew.
 
 use crate::source::{entries, root, text};
+use clap::CommandFactory;
 use foxlaunch_shared::{env, exit};
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -49,6 +50,39 @@ fn variables_are_the_codes() {
         let _ = writeln!(table, "| `{name}` | {} |", cell(meaning));
     }
     section("variables", &table);
+}
+
+#[test]
+fn options_are_the_command_lines() {
+    let cli = foxlaunch::cli::Cli::command();
+    let mut text = String::new();
+    options("Before the verb, for every verb:", &cli, &mut text);
+    for verb in ["train", "run", "report", "devices"] {
+        let command = cli.find_subcommand(verb).unwrap_or_else(|| panic!("there is no verb {verb}"));
+        options(&format!("`foxlaunch {verb}`:"), command, &mut text);
+    }
+    section("options", &text);
+}
+
+/// A table of what `command` takes.
+fn options(title: &str, command: &clap::Command, text: &mut String) {
+    let _ = write!(text, "{title}\n\n| option | meaning |\n|---|---|\n");
+    for arg in command.get_arguments().filter(|arg| !["help", "version"].contains(&arg.get_id().as_str())) {
+        let takes = arg.get_action().takes_values();
+        let value = arg.get_value_names().filter(|_| takes).and_then(|names| names.first());
+        let value = value.map(ToString::to_string).unwrap_or_default();
+        let name = match (arg.get_long(), arg.get_short()) {
+            (Some(long), None) => format!("--{long} {value}"),
+            (Some(long), Some(short)) => format!("-{short}, --{long} {value}"),
+            _ => value,
+        };
+        let also = arg.get_visible_aliases().unwrap_or_default();
+        let also = also.iter().map(|alias| format!("; also `--{alias}`")).collect::<String>();
+        let default = arg.get_default_values().first().filter(|_| takes).map(|value| format!(" [{}]", value.display()));
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        let _ = writeln!(text, "| `{}` | {}{}{also} |", name.trim(), cell(&help), default.unwrap_or_default());
+    }
+    text.push('\n');
 }
 
 fn cell(text: &str) -> String {

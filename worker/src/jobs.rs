@@ -93,6 +93,9 @@ impl JobError {
 
 /// The whole program.
 pub fn main() -> ExitCode {
+    // What goes wrong beside the work, as a message that could not be sent; RUST_LOG=debug shows more.
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().try_init();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(e) => {

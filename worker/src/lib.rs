@@ -1,4 +1,6 @@
-//! Data-parallel training for candle: one process per device, gradients averaged by NCCL or shared memory.
+#![doc = include_str!("../README.md")]
+//!
+//! # The map
 //!
 //! Layers, each using only those above it:
 //!

@@ -30,9 +30,9 @@ pub enum Algorithm {
 pub struct TrainArgs {
     /// What to train
     pub algorithm: Algorithm,
-    /// Bars to train on: a file or a folder (.dbn, .dbn.zst, .csv, .csv.gz) [default: a sample of daily bars]
+    /// Bars to train on: a file or a folder (.dbn, .dbn.zst, .csv, .csv.gz); may stand more than once [default: a sample of daily bars]
     #[arg(long, value_name = "PATH")]
-    pub data: Option<PathBuf>,
+    pub data: Vec<PathBuf>,
     /// What the agent acts in [default: market]
     #[arg(long, value_name = "NAME")]
     pub env: Option<String>,
@@ -156,10 +156,11 @@ fn layers(args: &TrainArgs, run: &RunDir) -> Result<Layers, Refusal> {
     }
     push(Layer::from_pairs("--set", args.set.iter().map(String::as_str)).map_err(of_config)?)?;
     let mut flags = Layer::new("the command line");
-    if let Some(path) = &args.data {
+    if !args.data.is_empty() {
         // A run can be resumed from anywhere, so the path must not depend on where we are.
-        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        flags.set("data.path", absolute.to_string_lossy().into_owned());
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let paths = args.data.iter().map(|path| absolute(path).to_string_lossy().into_owned());
+        flags.set("data.path", paths.collect::<Vec<_>>().join(","));
     }
     if let Some(name) = &args.env {
         flags.set("environment.name", name.clone());

@@ -15,6 +15,7 @@ pub use readers::{SAMPLE_NAME, load};
 pub use scaler::Scaler;
 
 use foxlaunch_shared::answers::InstrumentSummary;
+use rayon::prelude::*;
 use std::sync::Arc;
 
 /// Nanoseconds in a year of 365.25 days.
@@ -92,7 +93,7 @@ impl Dataset {
     /// Bars with the features of [`features`].
     pub fn new(source: impl Into<String>, bars: Vec<Bars>) -> Result<Dataset, DataError> {
         let names = features::TABLE.iter().map(|f| f.name.to_owned()).collect();
-        let matrices = bars.iter().map(features::compute).collect();
+        let matrices = bars.par_iter().map(features::compute).collect();
         Dataset::assemble(source.into(), bars, names, matrices, features::WARM_UP, features::digest())
     }
 
