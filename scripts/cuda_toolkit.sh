@@ -13,7 +13,7 @@ dir=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/foxlaunch/cuda-13.0}
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 
-# nvcc stays at 13.0: the driver of 13.0 refuses PTX from a newer one. NCCL is the version whose header nccl/config.rs follows.
+# nvcc stays at 13.0: the driver of 13.0 refuses PTX from a newer one. NCCL is the version whose header worker/src/collectives/nccl/communicator.rs follows.
 wheels=(
     nvidia-cuda-nvcc==13.0.88       # nvcc, ptxas, fatbinary
     nvidia-nvvm==13.0.88            # cicc, libdevice
