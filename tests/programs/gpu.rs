@@ -48,6 +48,8 @@ fn run(words: &[&str]) -> Result<()> {
     match words {
         ["device"] => device::tell(&mut world)?,
         ["kernels"] => kernels::check(&world)?,
+        // One device is enough to try every call, if not to try it between two.
+        ["laws"] if world.world_size().0 == 1 => laws::check(&mut laws::alone(&world)?)?,
         ["laws"] => laws::check(&mut world)?,
         ["allreduce"] => allreduce::time(&mut world)?,
         ["parity", file] => parity::train(&mut world, file, None)?,

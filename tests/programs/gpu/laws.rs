@@ -4,13 +4,24 @@
 use crate::kernels::numbers;
 use anyhow::{Context, Error, Result, bail, ensure};
 use candle_core::cuda_backend::cudarc::driver::DriverError;
-use foxlaunch_shared::ids::Rank;
+use foxlaunch_shared::ids::{Rank, WorldSize};
 use foxlaunch_shared::protocol::Transport;
-use foxlaunch_worker::collectives::{Buffer, Collective, CollectiveError, ReduceOp, law};
+use foxlaunch_worker::collectives::{AbortFlag, Buffer, Collective, CollectiveError, Nccl, ReduceOp, law, nccl};
 use foxlaunch_worker::world::World;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Elements of device buffers: one, odd, and 64 MiB.
 const SIZES: [usize; 5] = [1, 3, 1000, 1_000_003, 16 << 20];
+
+/// A world of one that talks over NCCL all the same.
+pub(crate) fn alone(world: &World) -> Result<World> {
+    let device = world.device().clone();
+    let id = nccl::make_id()?;
+    let within = Duration::from_secs(60);
+    let nccl = Nccl::form(&device, Rank(0), WorldSize(1), &id, within, Arc::new(AbortFlag::new()))?;
+    Ok(World::on_device(Box::new(nccl), device))
+}
 
 /// Runs all laws.
 pub(crate) fn check(world: &mut World) -> Result<()> {

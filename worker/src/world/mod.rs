@@ -244,6 +244,11 @@ impl World {
     /// A world over a collective that the caller brings, on the host and without a launcher: ranks that are threads
     /// of one process.
     pub fn with_collective(collective: Box<dyn Collective>) -> World {
+        World::on_device(collective, Device::Cpu)
+    }
+
+    /// As [`World::with_collective`], on a device.
+    pub fn on_device(collective: Box<dyn Collective>, device: Device) -> World {
         let contract = Contract {
             channel: None,
             rank: collective.rank(),
@@ -252,7 +257,7 @@ impl World {
             device: contract::DeviceKind::Cpu,
             run_dir: None,
         };
-        World::new(contract, Device::Cpu, collective, None, Arc::new(AbortFlag::new()), Arc::default())
+        World::new(contract, device, collective, None, Arc::new(AbortFlag::new()), Arc::default())
     }
 
     fn new(

@@ -90,4 +90,8 @@ impl Collective for Counted {
     fn calls(&self) -> u64 {
         self.inner.calls()
     }
+
+    fn check_calls(&mut self, check: bool) {
+        self.inner.check_calls(check);
+    }
 }
