@@ -23,7 +23,7 @@ pub const SUPERVISE: &str = "__supervise";
 pub fn guard(args: Vec<OsString>) -> std::io::Result<i32> {
     descendants::become_subreaper()?;
     let stopping = signals::stopping();
-    let passed: Vec<Signal> = stopping.iter().copied().chain(signals::FORWARDED).collect();
+    let passed: Vec<Signal> = stopping.iter().copied().chain(signals::FORWARDED).chain(signals::JOB_CONTROL).collect();
     let watched: Vec<Signal> = passed.iter().copied().chain([Signal::SIGCHLD]).collect();
     let events = signals::as_descriptor(&watched, true)?;
 
@@ -44,6 +44,10 @@ pub fn guard(args: Vec<OsString>) -> std::io::Result<i32> {
             if signal != Signal::SIGCHLD {
                 signals::send(supervisor.id(), signal);
                 passed_on = Some(signal);
+                if signal == Signal::SIGTSTP {
+                    // As the terminal expects of a job that it stopped: it waits for this process.
+                    signals::stop_here();
+                }
             }
         }
         if let Some(ended) = reap(supervisor.id()) {

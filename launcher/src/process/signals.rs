@@ -9,6 +9,14 @@ pub const STOPPING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQ
 /// Signals that are passed on to the workers and mean nothing to us.
 pub const FORWARDED: [Signal; 3] = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
 
+/// Signals by which a terminal stops a job and lets it go on.
+pub const JOB_CONTROL: [Signal; 2] = [Signal::SIGTSTP, Signal::SIGCONT];
+
+/// Stops this process until it is sent SIGCONT.
+pub fn stop_here() {
+    let _ = nix::sys::signal::raise(Signal::SIGSTOP);
+}
+
 /// Reads a signal's name, with or without SIG, of those that we hear.
 pub fn parse(text: &str) -> Result<i32, String> {
     let name = text.trim().to_uppercase();

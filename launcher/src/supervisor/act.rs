@@ -4,6 +4,7 @@
 //! signals have one. All starting is done on this, the main thread, since the death signal follows the thread that
 //! started a process.
 
+use super::clock::Clock;
 use super::event::{Action, Event, Outcome, Record};
 use super::journal::Journal;
 use super::state::{Settings, Supervisor};
@@ -93,7 +94,6 @@ struct Actor<'a> {
 /// Runs the job that `plan` describes, to its end.
 pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finished> {
     let begin = monotonic();
-    let now = || monotonic().saturating_sub(begin);
     descendants::become_subreaper()?;
     let (input, inputs) = channel();
     watch_signals(input.clone())?;
@@ -126,7 +126,7 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
         checkpoint_signal: plan.checkpoint_signal,
         time_limit: plan.time_limit,
     });
-    let outcome = actor.run(&mut state, &inputs, &now);
+    let outcome = actor.run(&mut state, &inputs, Clock::new(begin));
     let left_out = actor.mux.finish();
     if left_out > 0 {
         let logs = plan.logs.display();
@@ -137,7 +137,7 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
     actor.screen.finish();
     let last = |tail: &Arc<Mutex<Tail>>| tail.lock().map(|tail| tail.last(15)).unwrap_or_default();
     let tails = actor.tails.iter().map(|(rank, tail)| (*rank, last(tail))).collect();
-    Ok(Finished { outcome, tails, took: now() })
+    Ok(Finished { outcome, tails, took: monotonic().saturating_sub(begin) })
 }
 
 /// Makes a run's waits its own.
@@ -147,29 +147,31 @@ fn seed(plan: &LaunchPlan) -> u64 {
 }
 
 impl Actor<'_> {
-    fn run(&mut self, state: &mut Supervisor, inputs: &Receiver<Input>, now: &dyn Fn() -> Duration) -> Outcome {
+    fn run(&mut self, state: &mut Supervisor, inputs: &Receiver<Input>, mut clock: Clock) -> Outcome {
         let mut events = vec![Event::Begin];
         loop {
             for event in std::mem::take(&mut events) {
-                for action in state.on(now(), event) {
+                for action in state.on(clock.at(monotonic()), event) {
                     if let Action::Finish(outcome) = action {
                         return outcome;
                     }
-                    events.extend(self.act(now(), action));
+                    events.extend(self.act(clock.at(monotonic()), action));
                 }
             }
             if !events.is_empty() {
                 continue;
             }
             let ending = self.ending.front().map(|ending| ending.latest);
-            let wait = state.deadline().into_iter().chain(ending).min().map(|at| at.saturating_sub(now()));
+            let next_due = state.deadline().into_iter().chain(ending).min().filter(|_| !clock.is_stopped());
+            let wait = next_due.map(|at| at.saturating_sub(clock.at(monotonic())));
             let next = match wait {
                 Some(wait) => inputs.recv_timeout(wait),
                 None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match next {
+                Ok(Input::Event(Event::Signal(signal))) if self.pauses(&mut clock, signal) => {}
                 Ok(Input::Event(event)) => events.push(event),
-                Ok(Input::Child) => self.reap(now()),
+                Ok(Input::Child) => self.reap(clock.at(monotonic())),
                 Ok(Input::Connected(attempt, rank, line)) => {
                     if let Some(running) = self.running_in(attempt, rank) {
                         running.line = Some(line);
@@ -180,11 +182,26 @@ impl Actor<'_> {
                         running.closed = true;
                     }
                 }
-                Err(_) if state.deadline().is_some_and(|at| at <= now()) => events.push(Event::Tick),
+                Err(_) if state.deadline().is_some_and(|at| at <= clock.at(monotonic())) => events.push(Event::Tick),
                 Err(_) => {}
             }
-            self.bury(now(), &mut events);
+            self.bury(clock.at(monotonic()), &mut events);
         }
+    }
+
+    /// Stops everything below with the job (Ctrl-Z), or lets it go on; false for other signals.
+    fn pauses(&self, clock: &mut Clock, signal: i32) -> bool {
+        let passed_on = match Signal::try_from(signal) {
+            Ok(Signal::SIGTSTP) => rustix::process::Signal::STOP,
+            Ok(Signal::SIGCONT) => rustix::process::Signal::CONT,
+            _ => return false,
+        };
+        descendants::living().iter().for_each(|process| process.signal(passed_on));
+        match passed_on == rustix::process::Signal::STOP {
+            true => clock.stop(monotonic()),
+            false => clock.go_on(monotonic()),
+        }
+        true
     }
 
     fn running_in(&mut self, attempt: Attempt, rank: Rank) -> Option<&mut Running> {
@@ -368,6 +385,7 @@ fn describe(processes: &[descendants::Descendant]) -> Vec<String> {
 fn watch_signals(input: Sender<Input>) -> std::io::Result<()> {
     let mut watched = signals::stopping();
     watched.extend(signals::FORWARDED);
+    watched.extend(signals::JOB_CONTROL);
     watched.push(Signal::SIGCHLD);
     let events = signals::as_descriptor(&watched, false)?;
     std::thread::Builder::new().name("signals".into()).stack_size(256 << 10).spawn(move || {
