@@ -185,3 +185,21 @@ fn the_run_folder_is_the_users_alone() {
         assert!(entry["t"].is_number() && entry["time"].is_number(), "{line}");
     }
 }
+
+#[test]
+fn the_error_file_of_torchruns_contract_is_read() {
+    let session = Session::new();
+    let script =
+        r#"printf %s '{"message": {"message": "Traceback\nValueError: bad batch"}}' > $TORCHELASTIC_ERROR_FILE; exit 1"#;
+    let ended = session.sh("--cpu", script);
+    ended.assert_code(1);
+    assert!(ended.last_line().contains("ValueError: bad batch"), "{}", ended.err);
+}
+
+#[test]
+fn a_failure_that_everyone_meets_comes_with_a_hint() {
+    let session = Session::new();
+    let ended = session.sh("--cpu", "echo 'bind: Address already in use' >&2; exit 1");
+    ended.assert_code(1);
+    assert!(ended.err.contains("hint: a port is taken"), "{}", ended.err);
+}

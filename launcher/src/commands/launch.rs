@@ -1,6 +1,7 @@
 //! What the verbs that start workers share: show or keep the plan, run it, explain a failure.
 
 use super::failure::failure;
+use super::hints::out_of_memory_kills;
 use super::{Done, Refusal};
 use crate::cli::LaunchOptions;
 use crate::plan::devices::DeviceError;
@@ -26,8 +27,9 @@ pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, headline: Option<Strin
     keep(plan)?;
     plan.notes.iter().for_each(|note| screen.mention(note));
     headline.iter().for_each(|line| screen.mention(line));
+    let before = out_of_memory_kills();
     let finished = act::supervise(plan, screen.clone())?;
-    failure(plan, &finished).iter().for_each(|line| screen.tell(line));
+    failure(plan, &finished, out_of_memory_kills() > before).iter().for_each(|line| screen.tell(line));
     Ok(finished.outcome.code)
 }
 

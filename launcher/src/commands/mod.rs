@@ -2,6 +2,7 @@
 
 pub mod devices;
 pub mod failure;
+pub mod hints;
 pub mod launch;
 pub mod report;
 pub mod run;
