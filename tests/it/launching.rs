@@ -189,8 +189,7 @@ fn the_run_folder_is_the_users_alone() {
 #[test]
 fn the_error_file_of_torchruns_contract_is_read() {
     let session = Session::new();
-    let script =
-        r#"printf %s '{"message": {"message": "Traceback\nValueError: bad batch"}}' > $TORCHELASTIC_ERROR_FILE; exit 1"#;
+    let script = r#"printf %s '{"message": {"message": "Traceback\nValueError: bad batch"}}' > $TORCHELASTIC_ERROR_FILE; exit 1"#;
     let ended = session.sh("--cpu", script);
     ended.assert_code(1);
     assert!(ended.last_line().contains("ValueError: bad batch"), "{}", ended.err);
