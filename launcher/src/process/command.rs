@@ -17,6 +17,12 @@ pub fn close_gate() {
     std::mem::forget(GATE.lock());
 }
 
+/// Runs `make` while nothing can close the gate: what it makes in the scratch folder finds that folder in place.
+pub fn within_gate<T>(make: impl FnOnce() -> T) -> T {
+    let _open = GATE.lock();
+    make()
+}
+
 /// What to start: a program, its arguments, and its environment as changes to ours.
 #[derive(Clone, Debug)]
 pub struct Program {

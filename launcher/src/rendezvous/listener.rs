@@ -1,5 +1,6 @@
 //! A channel for each worker: a socket whose name it is started with, and a thread that reads what it says.
 
+use crate::process::command::within_gate;
 use foxlaunch_shared::ids::{Attempt, Rank};
 use foxlaunch_shared::protocol::{FromLauncher, FromWorker, wire};
 use ipc_channel::ipc::{IpcBytesReceiver, IpcBytesSender, IpcOneShotServer, IpcSender};
@@ -50,7 +51,11 @@ impl Listener {
         rank: Rank,
         mut heard: impl FnMut(Heard) + Send + 'static,
     ) -> std::io::Result<Listener> {
-        let (server, name) = IpcOneShotServer::<Bootstrap>::new()?;
+        let (server, name) = within_gate(|| {
+            // The channel's own maker panics where no folder for its socket can be made; this says why instead.
+            drop(tempfile::tempdir()?);
+            IpcOneShotServer::<Bootstrap>::new()
+        })?;
         std::thread::Builder::new().name(format!("channel-{rank}")).stack_size(256 << 10).spawn(move || {
             // Foreign packets make the channel's own decoder panic: that is the sender's fault, not ours.
             let accepted = catch_unwind(AssertUnwindSafe(|| server.accept()));
