@@ -1,6 +1,8 @@
 //! The inner loops: adding numbers of several ranks, always in the order of the ranks.
 
+use super::copy::stream;
 use crate::collectives::ReduceOp;
+use std::mem::MaybeUninit;
 
 /// Elements combined at a time, so that what is written stays in the nearest cache until it is complete.
 const BLOCK: usize = 2048;
@@ -41,34 +43,62 @@ pub(super) fn larger<T: PartialOrd + Copy>(a: T, b: T) -> T {
     if a != a || a >= b { a } else { b }
 }
 
-/// Combines `len` elements of each of `sources`, which are those of rank 0, 1, ..., into `to`, and copies them to
-/// `also`, if there is one, while they are in the nearest cache.
+/// Combines `len` elements of each of `sources`, which are those of rank 0, 1, ..., and puts the result into all of
+/// `near`, through the caches, and of `far`, past them.
 ///
 /// # Safety
-/// Each source is valid for reading and `to` and `also` for writing `len` elements, all aligned; nobody else writes
-/// to them meanwhile; `to` overlaps no other; `also` overlaps no source, or is exactly one of them.
+/// Each source is valid for reading and each target for writing `len` elements, all aligned, and nobody else writes to
+/// any of them or reads a target meanwhile. A target overlaps no other, and no source unless it is exactly that.
 pub(super) unsafe fn combine<T: Number>(
-    to: *mut T,
-    also: Option<*mut T>,
     sources: &[*const T],
     len: usize,
     op: ReduceOp,
+    near: &[*mut T],
+    far: &[*mut T],
 ) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has it, and the caller vouches for the rest.
+        return unsafe { combine_wide(sources, len, op, near, far) };
+    }
+    // SAFETY: the caller vouches for all of it.
+    unsafe { combine_any(sources, len, op, near, far) }
+}
+
+/// The same in wider vectors. No operation is contracted or reordered, so the bits are the same.
+///
+/// # Safety
+/// As for [`combine`]; the processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn combine_wide<T: Number>(sources: &[*const T], len: usize, op: ReduceOp, near: &[*mut T], far: &[*mut T]) {
+    // SAFETY: the caller vouches for all of it.
+    unsafe { combine_any(sources, len, op, near, far) }
+}
+
+/// # Safety
+/// As for [`combine`].
+#[inline(always)]
+unsafe fn combine_any<T: Number>(sources: &[*const T], len: usize, op: ReduceOp, near: &[*mut T], far: &[*mut T]) {
+    let mut block = [const { MaybeUninit::<T>::uninit() }; BLOCK];
+    let block: *mut T = block.as_mut_ptr().cast();
     for start in (0..len).step_by(BLOCK) {
         let now = BLOCK.min(len - start);
-        // SAFETY: `start + now <= len`, and the caller vouches for `len` elements.
+        // SAFETY: `start + now <= len`, the caller vouches for `len` elements, and the block is our own.
         unsafe {
-            let to = to.add(start);
             match op {
-                ReduceOp::Sum => fold(to, sources, start, now, |a, b| a + b),
-                ReduceOp::Max => fold(to, sources, start, now, larger),
+                ReduceOp::Sum => fold(block, sources, start, now, |a, b| a + b),
+                ReduceOp::Max => fold(block, sources, start, now, larger),
                 ReduceOp::Avg => {
-                    fold(to, sources, start, now, |a, b| a + b);
-                    divide(to, now, sources.len() as u32);
+                    fold(block, sources, start, now, |a, b| a + b);
+                    divide(block, now, sources.len() as u32);
                 }
             }
-            if let Some(also) = also {
-                std::ptr::copy_nonoverlapping(to.cast_const(), also.add(start), now);
+            for to in near {
+                std::ptr::copy_nonoverlapping(block.cast_const(), to.add(start), now);
+            }
+            for to in far {
+                stream(block.cast_const().cast(), to.add(start).cast(), now * size_of::<T>());
             }
         }
     }
