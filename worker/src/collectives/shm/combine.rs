@@ -91,7 +91,7 @@ unsafe fn combine_any<T: Number>(sources: &[*const T], len: usize, op: ReduceOp,
                 ReduceOp::Max => fold(block, sources, start, now, larger),
                 ReduceOp::Avg => {
                     fold(block, sources, start, now, |a, b| a + b);
-                    divide(block, now, sources.len() as u32);
+                    divide(block, now, Divisor::of(sources.len()));
                 }
             }
             for to in near {
@@ -100,6 +100,91 @@ unsafe fn combine_any<T: Number>(sources: &[*const T], len: usize, op: ReduceOp,
             for to in far {
                 stream(block.cast_const().cast(), to.add(start).cast(), now * size_of::<T>());
             }
+        }
+    }
+}
+
+/// As [`combine`] of `ranks` into all of them, in fewer passes.
+///
+/// # Safety
+/// All are valid for reading and writing `len` elements, aligned, overlap no other, and nobody else reads or writes
+/// there meanwhile.
+pub(super) unsafe fn combine_in_place<T: Number>(ranks: &[*mut T], len: usize, op: ReduceOp) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has it, and the caller vouches for the rest.
+        return unsafe { combine_in_place_wide(ranks, len, op) };
+    }
+    // SAFETY: the caller vouches for all of it.
+    unsafe { combine_in_place_any(ranks, len, op) }
+}
+
+/// # Safety
+/// As for [`combine_in_place`]; the processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn combine_in_place_wide<T: Number>(ranks: &[*mut T], len: usize, op: ReduceOp) {
+    // SAFETY: the caller vouches for all of it.
+    unsafe { combine_in_place_any(ranks, len, op) }
+}
+
+/// # Safety
+/// As for [`combine_in_place`].
+#[inline(always)]
+unsafe fn combine_in_place_any<T: Number>(ranks: &[*mut T], len: usize, op: ReduceOp) {
+    let [first, ref between @ .., last] = *ranks else { return };
+    let divisor = Divisor::of(ranks.len());
+    for start in (0..len).step_by(BLOCK) {
+        let now = BLOCK.min(len - start);
+        // SAFETY: `start + now <= len`, and the caller vouches for `len` elements.
+        unsafe {
+            let (first, last) = (first.add(start), last.add(start));
+            for next in between {
+                let next = next.add(start).cast_const();
+                match op {
+                    ReduceOp::Sum | ReduceOp::Avg => pairwise(first, first.cast_const(), next, now, |a, b| a + b),
+                    ReduceOp::Max => pairwise(first, first.cast_const(), next, now, larger),
+                }
+            }
+            match (op, divisor) {
+                (ReduceOp::Sum, _) => both(first, last, now, |a, b| a + b),
+                (ReduceOp::Max, _) => both(first, last, now, larger),
+                (ReduceOp::Avg, Divisor::Times(factor)) => both(first, last, now, |a, b| (a + b).times(factor)),
+                (ReduceOp::Avg, Divisor::By(ranks)) => both(first, last, now, |a, b| (a + b).divided(ranks)),
+            }
+            for next in between {
+                std::ptr::copy_nonoverlapping(first.cast_const(), next.add(start), now);
+            }
+        }
+    }
+}
+
+/// How to divide by the number of ranks: for a power of two a multiplication gives the same bits, and is much faster.
+#[derive(Clone, Copy)]
+enum Divisor {
+    Times(f64),
+    By(u32),
+}
+
+impl Divisor {
+    fn of(ranks: usize) -> Divisor {
+        let ranks = ranks as u32;
+        if ranks.is_power_of_two() { Divisor::Times(1. / f64::from(ranks)) } else { Divisor::By(ranks) }
+    }
+}
+
+/// Combines `a` and `b` into both.
+///
+/// # Safety
+/// Both are valid for reading and writing `len` elements, and do not overlap.
+#[inline(always)]
+unsafe fn both<T: Number>(a: *mut T, b: *mut T, len: usize, f: impl Fn(T, T) -> T) {
+    for at in 0..len {
+        // SAFETY: `at < len`.
+        unsafe {
+            let combined = f(*a.add(at), *b.add(at));
+            *a.add(at) = combined;
+            *b.add(at) = combined;
         }
     }
 }
@@ -136,16 +221,14 @@ unsafe fn pairwise<T: Number>(to: *mut T, a: *const T, b: *const T, len: usize, 
 /// # Safety
 /// `to` is valid for reading and writing `len` elements.
 #[inline(always)]
-unsafe fn divide<T: Number>(to: *mut T, len: usize, ranks: u32) {
-    // for a power of two both give the same bits, and one is much faster
-    let factor = ranks.is_power_of_two().then(|| 1. / f64::from(ranks));
+unsafe fn divide<T: Number>(to: *mut T, len: usize, divisor: Divisor) {
     for at in 0..len {
         // SAFETY: `at < len`.
         unsafe {
             let value = to.add(at);
-            *value = match factor {
-                Some(factor) => (*value).times(factor),
-                None => (*value).divided(ranks),
+            *value = match divisor {
+                Divisor::Times(factor) => (*value).times(factor),
+                Divisor::By(ranks) => (*value).divided(ranks),
             };
         }
     }

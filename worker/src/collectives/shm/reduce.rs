@@ -2,7 +2,7 @@
 
 use super::Shm;
 use super::call::{Call, Kind};
-use super::combine::{Number, combine};
+use super::combine::{Number, combine, combine_in_place};
 use super::copy::stream;
 use super::layout::{PAGE, piece};
 use super::slots::SharedF32;
@@ -107,12 +107,11 @@ impl Shm {
             let piece = piece(len, world, shm.rank.index());
             let start = offset + piece.start * size_of::<f32>();
             // SAFETY: each rank has leased `len` numbers from `offset` of its slot, and the piece lies inside them.
-            let targets: Vec<*mut f32> = (0..world).map(|rank| unsafe { arena.slot(rank).add(start).cast() }).collect();
-            let sources: Vec<*const f32> = targets.iter().map(|target| target.cast_const()).collect();
+            let numbers: Vec<*mut f32> = (0..world).map(|rank| unsafe { arena.slot(rank).add(start).cast() }).collect();
             // SAFETY: inside those leases, which overlap no others; their owners wait in this call, this rank's own
             // being borrowed mutably, and no two ranks combine the same piece. Pieces are aligned to 128 bytes.
             // Not past the caches: what was read to be combined is in them already.
-            unsafe { combine(&sources, piece.len(), op, &targets, &[]) };
+            unsafe { combine_in_place(&numbers, piece.len(), op) };
             shm.meeting.meet(call, false)
         });
         if result.is_err() {
