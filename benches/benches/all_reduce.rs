@@ -3,8 +3,7 @@
 //! Prints what `peers/torch_allreduce.py` prints, in the same way: median of 5 blocks; bus bandwidth =
 //! bytes / time x 2 (n - 1) / n, the convention of nccl-tests. `path=copy`: numbers in memory of the process;
 //! `path=arena`: numbers that live in the arena, as flat gradients do; `path=arena-fresh`: the same, written anew by every
-//! rank before each call, which is not timed. `best_us` is the fastest block, for machines that
-//! others use too.
+//! rank before each call, which is not timed. `best_us` is the fastest block, for machines that others use too.
 //!
 //! ```text
 //! cargo bench -p foxlaunch-benches --bench all_reduce [-- RANKS]
