@@ -19,6 +19,7 @@ pub fn check(collective: &mut dyn Collective, seed: u64) -> Result<(), String> {
         for op in [ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Max] {
             reduce_f32(collective, seed, size, op, None, &mut directly)?;
             reduce_f64(collective, seed ^ 1, size, op)?;
+            check_shared(collective, seed ^ 2, size, op)?;
         }
         bytes(collective, seed, size)?;
     }
@@ -46,6 +47,25 @@ pub fn check_on_device(
 /// Checks one all-reduce of `size` f32 numbers, bit for bit.
 pub fn check_size(collective: &mut dyn Collective, seed: u64, size: usize, op: ReduceOp) -> Result<(), String> {
     reduce_f32(collective, seed, size, op, None, &mut directly)
+}
+
+/// Checks two all-reduces of `size` f32 numbers that the collective lends, if it does, bit for bit; the second of
+/// numbers written after the first.
+pub fn check_shared(collective: &mut dyn Collective, seed: u64, size: usize, op: ReduceOp) -> Result<(), String> {
+    let Some(mut lent) = collective.shared(size) else { return Ok(()) };
+    if lent.len() != size || lent.iter().any(|number| number.to_bits() != 0) {
+        return Err(format!("{size} zeros were asked for, but {} other numbers lent", lent.len()));
+    }
+    for seed in [seed, seed ^ 4] {
+        reduce_f32(collective, seed, size, op, None, &mut |collective, data, op| {
+            lent.copy_from_slice(data);
+            collective.all_reduce_shared(&mut lent, op)?;
+            data.copy_from_slice(&lent);
+            Ok(())
+        })
+        .map_err(|e| format!("shared {e}"))?;
+    }
+    Ok(())
 }
 
 /// Checks that ranks in different calls are told so, all of them, with both calls named. The collective is of no

@@ -14,7 +14,7 @@ pub mod solo;
 pub use abort::AbortFlag;
 #[cfg(feature = "nccl")]
 pub use nccl::Nccl;
-pub use shm::Shm;
+pub use shm::{SharedF32, Shm};
 pub use solo::Solo;
 
 use foxlaunch_shared::ids::{Rank, WorldSize};
@@ -92,6 +92,18 @@ pub trait Collective: Send {
 
     /// Combines `data` of all ranks, element by element; every rank gets the result, the same bits on each.
     fn all_reduce(&mut self, data: Buffer<'_>, op: ReduceOp) -> Result<(), CollectiveError>;
+
+    /// A buffer of `len` zeros that [`Collective::all_reduce_shared`] need not copy, where this transport can lend one
+    /// and one is worth having. All ranks must take and drop such buffers in the same order with the same lengths.
+    fn shared(&mut self, _len: usize) -> Option<SharedF32> {
+        None
+    }
+
+    /// As [`Collective::all_reduce`], for numbers that may lie in shared memory. After an error they may be lost: zeros
+    /// in memory of their own.
+    fn all_reduce_shared(&mut self, data: &mut SharedF32, op: ReduceOp) -> Result<(), CollectiveError> {
+        self.all_reduce(Buffer::F32(data), op)
+    }
 
     /// Copies `data` of `root` to all.
     fn broadcast(&mut self, data: &mut [u8], root: Rank) -> Result<(), CollectiveError>;

@@ -4,7 +4,7 @@
 //! message is needed. Gradients are sums over rows; they are divided once, by the row count of the whole world.
 
 use super::{Entry, Layout, ParallelError};
-use crate::collectives::{Buffer, Collective, ReduceOp};
+use crate::collectives::{Buffer, Collective, ReduceOp, SharedF32};
 use candle_core::backprop::GradStore;
 use candle_core::{CpuStorage, DType, Device, Storage, Tensor};
 use candle_nn::VarMap;
@@ -12,8 +12,8 @@ use candle_nn::VarMap;
 /// Where the numbers are.
 #[derive(Debug)]
 pub enum Values {
-    /// Host memory, 32 bits.
-    F32(Vec<f32>),
+    /// Host memory, 32 bits; shared with the other ranks once they are summed, where the collective lends it.
+    F32(SharedF32),
     /// Host memory, 64 bits.
     F64(Vec<f64>),
     /// Device memory, 32 bits.
@@ -41,7 +41,7 @@ impl FlatGradients {
         let values = match (dtype, device) {
             #[cfg(feature = "cuda")]
             (DType::F32, Device::Cuda(cuda)) => Values::CudaF32(cuda.alloc_zeros(len)?),
-            (DType::F32, _) => Values::F32(vec![0.; len]),
+            (DType::F32, _) => Values::F32(vec![0.; len].into()),
             (DType::F64, _) => Values::F64(vec![0.; len]),
             (other, _) => return Err(ParallelError::Unkept(other)),
         };
@@ -226,10 +226,19 @@ impl FlatGradients {
         Ok(())
     }
 
-    /// Adds all ranks' buffers, gradients and extras, in rank order. Every rank gets the sum.
+    /// Adds all ranks' buffers, gradients and extras, in rank order. Every rank gets the sum. The first time, the
+    /// buffer moves into shared memory where the collective lends some, so that no later sum copies it.
     pub fn sum(&mut self, collective: &mut dyn Collective) -> Result<(), ParallelError> {
-        collective.all_reduce(self.buffer(), ReduceOp::Sum)?;
-        Ok(())
+        let Values::F32(values) = &mut self.values else {
+            return Ok(collective.all_reduce(self.buffer(), ReduceOp::Sum)?);
+        };
+        if !values.is_shared()
+            && let Some(mut shared) = collective.shared(values.len())
+        {
+            shared.copy_from_slice(values);
+            *values = shared;
+        }
+        Ok(collective.all_reduce_shared(values, ReduceOp::Sum)?)
     }
 
     /// Gradients and extras as a collective takes them.

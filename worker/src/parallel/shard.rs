@@ -230,6 +230,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_sum_of_one_shard_a_rank_moves_into_shared_memory_and_stays_right() {
+        let len = 50_000;
+        let run = |bytes: u64, ranks: u32| {
+            world_of(ranks, bytes, std::time::Duration::from_secs(20), |mut shm| {
+                let shards = Shards::new(2, shm.world_size(), shm.rank()).unwrap();
+                let mut out = shard(99, len, DType::F32);
+                let mut sums = Vec::new();
+                for step in 0..3 {
+                    let parts: Vec<_> = shards.owned().map(|at| shard(at + 10 * step, len, DType::F32)).collect();
+                    sum_shards(&mut shm, &shards, &parts, &mut out).unwrap();
+                    sums.push(bits(&out));
+                }
+                let shared = matches!(out.values(), Values::F32(values) if values.is_shared());
+                (shared, sums)
+            })
+        };
+        let alone = run(Shm::arena_bytes(WorldSize(1)), 1).remove(0).1;
+        for (bytes, expected) in [(Shm::arena_bytes(WorldSize(2)), true), (1 << 20, false)] {
+            for (shared, sums) in run(bytes, 2) {
+                assert_eq!(shared, expected, "in an arena of {bytes} bytes");
+                assert!(sums == alone, "other sums than one rank's, in an arena of {bytes} bytes");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn every_row_has_one_owner(total in 0usize..500, shards in 1usize..20, world in 1u32..20) {

@@ -103,15 +103,23 @@ impl WorldError {
 #[derive(Clone, Debug)]
 pub struct WorldBuilder {
     arena_bytes: u64,
+    shared_len: usize,
     stops_when_told: bool,
     collective_within: Duration,
 }
 
 impl WorldBuilder {
-    /// Asks for `bytes` of shared memory; the largest wish of all ranks is granted, and more than this collective
-    /// needs brings nothing. Default: what the world's size needs.
+    /// Asks for `bytes` of shared memory; the largest wish of all ranks is granted. It is taken only where it is
+    /// written. Default: what [`Shm::arena_bytes`] says for the world's size.
     pub fn arena_bytes(mut self, bytes: u64) -> WorldBuilder {
         self.arena_bytes = bytes;
+        self
+    }
+
+    /// Asks for room for `len` f32 numbers of each rank in shared memory: gradients of more than 16 million parameters
+    /// are summed without copies only if all of them fit. Default: 64 MiB, which is that many.
+    pub fn shared_len(mut self, len: usize) -> WorldBuilder {
+        self.shared_len = len;
         self
     }
 
@@ -143,7 +151,7 @@ impl WorldBuilder {
         let line = Line::connect(name, contract.attempt, contract.rank, &abort, &pulse)?;
         let transport = transport(contract.world, &device);
         let arena_bytes = match transport {
-            Transport::Shm => self.arena_bytes.max(Shm::arena_bytes(contract.world)),
+            Transport::Shm => self.arena_bytes.max(Shm::arena_bytes_for(contract.world, self.shared_len)),
             Transport::Solo | Transport::Nccl => 0,
         };
         line.say(FromWorker::Hello(Hello {
@@ -238,7 +246,7 @@ impl World {
 
     /// The choices to make before joining.
     pub fn builder() -> WorldBuilder {
-        WorldBuilder { arena_bytes: 0, stops_when_told: false, collective_within: COLLECTIVE_WITHIN }
+        WorldBuilder { arena_bytes: 0, shared_len: 0, stops_when_told: false, collective_within: COLLECTIVE_WITHIN }
     }
 
     /// A world over a collective that the caller brings, on the host and without a launcher: ranks that are threads

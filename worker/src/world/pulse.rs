@@ -1,7 +1,7 @@
 //! How far this process is, in counters that the line's own thread reads: a rank that is stuck inside a call says
 //! nothing any more, but what it entered last is seen.
 
-use crate::collectives::{Buffer, Collective, CollectiveError, ReduceOp};
+use crate::collectives::{Buffer, Collective, CollectiveError, ReduceOp, SharedF32};
 use foxlaunch_shared::ids::{Rank, WorldSize};
 use foxlaunch_shared::protocol::{FromWorker, Phase, Transport};
 use std::sync::Arc;
@@ -73,6 +73,14 @@ impl Collective for Counted {
 
     fn all_reduce(&mut self, data: Buffer<'_>, op: ReduceOp) -> Result<(), CollectiveError> {
         self.enter().all_reduce(data, op)
+    }
+
+    fn shared(&mut self, len: usize) -> Option<SharedF32> {
+        self.inner.shared(len)
+    }
+
+    fn all_reduce_shared(&mut self, data: &mut SharedF32, op: ReduceOp) -> Result<(), CollectiveError> {
+        self.enter().all_reduce_shared(data, op)
     }
 
     fn broadcast(&mut self, data: &mut [u8], root: Rank) -> Result<(), CollectiveError> {

@@ -1,14 +1,9 @@
-//! The shared memory itself: one mapping, laid out the same by every rank from its size and the number of ranks.
-//!
-//! ```text
-//! header   magic, world, chunk bytes, who is lost
-//! lines    for each rank: phases published, sleepers, process, what it is in (for two calls)
-//! stages   2 x world x chunk     what ranks give, for an even and an odd phase
-//! results  2 x world x piece     what ranks have combined, for an even and an odd phase
-//! ```
+//! The shared memory itself: one mapping, laid out the same by every rank as [`layout`](super::layout) says.
 //!
 //! Memory of zeros is a valid arena that nobody has joined, so it needs no maker but the operating system.
 
+use super::layout::{Layout, needed_bytes};
+use super::slots::Leases;
 use crate::collectives::CollectiveError;
 use foxlaunch_shared::ids::{Rank, WorldSize};
 use foxlaunch_shared::protocol::ArenaPlace;
@@ -21,22 +16,14 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Says that this is an arena, and in which form.
-const MAGIC: u32 = 0xA2E4_0001;
-/// Chunks and pieces begin at multiples of this, so that no two ranks write to one cache line or its neighbour.
-const ALIGN: usize = 128;
-const PAGE: usize = 4096;
-/// The largest chunk: small enough to lie in the caches when the next rank reads it, large enough that meetings
-/// are few even where ranks share their cores with others.
-const MOST_CHUNK: usize = 1 << 20;
-/// The smallest chunk: one aligned piece of some use.
-const LEAST_CHUNK: usize = 4096;
+const MAGIC: u32 = 0xA2E4_0002;
 
 /// The head of an arena.
 #[repr(C, align(128))]
 pub(super) struct Header {
     magic: AtomicU32,
     world: AtomicU32,
-    chunk: AtomicU64,
+    bytes: AtomicU64,
     /// 1 + the rank that was first found dead; 0 while none is.
     pub(super) lost: AtomicU32,
 }
@@ -65,40 +52,20 @@ pub(super) struct Print {
 #[derive(Debug)]
 pub(super) struct Arena {
     start: NonNull<u8>,
-    bytes: usize,
-    world: usize,
-    chunk: usize,
-    piece: usize,
+    layout: Layout,
+    /// Which parts of this rank's own numbers are in use.
+    pub(super) leases: Leases,
 }
 
 // SAFETY: the mapping belongs to this value alone and is reached through it from any thread alike; what other
 // processes do to the memory is ordered by the atomics in it.
 unsafe impl Send for Arena {}
+// SAFETY: a shared reference gives atomics, pointers and a lock only.
+unsafe impl Sync for Arena {}
 
 /// Whether a word is now `mine`: written just now, or by another rank before.
 fn agreed<T: PartialEq>(exchanged: Result<T, T>, mine: &T) -> bool {
     exchanged.map_or_else(|there| there == *mine, |_| true)
-}
-
-fn round_up(bytes: usize, to: usize) -> usize {
-    bytes.div_ceil(to) * to
-}
-
-fn head_bytes(world: usize) -> usize {
-    round_up(size_of::<Header>() + world * size_of::<Line>(), PAGE)
-}
-
-fn piece_bytes(chunk: usize, world: usize) -> usize {
-    round_up(chunk.div_ceil(world), ALIGN) + 2 * ALIGN
-}
-
-fn total_bytes(chunk: usize, world: usize) -> usize {
-    head_bytes(world) + 2 * world * (chunk + piece_bytes(chunk, world))
-}
-
-/// The bytes from which on a larger arena brings nothing.
-pub(super) fn best_bytes(world: WorldSize) -> u64 {
-    total_bytes(MOST_CHUNK, world.index()) as u64
 }
 
 /// New shared memory of `bytes` zeros. It lives while the descriptor or a mapping does.
@@ -120,11 +87,10 @@ impl Arena {
             return Err(failed(format!("it has {there} bytes, not the {} that were promised", place.bytes)));
         }
         let (bytes, ranks) = (place.bytes as usize, world.index());
-        let chunk = chunk_bytes(bytes, ranks).ok_or_else(|| {
-            failed(format!("{bytes} bytes are too few for {world} ranks: {}", total_bytes(LEAST_CHUNK, ranks)))
-        })?;
+        let layout = Layout::of(bytes, ranks)
+            .ok_or_else(|| failed(format!("{bytes} bytes are too few for {world} ranks: {}", needed_bytes(ranks))))?;
         let start = map(&file, bytes).map_err(|e| failed(format!("cannot be mapped: {e}")))?;
-        let arena = Arena { start, bytes, world: ranks, chunk, piece: piece_bytes(chunk, ranks) };
+        let arena = Arena { start, layout, leases: Leases::new(layout.slot) };
         arena.claim(rank).map_err(failed)?;
         Ok(arena)
     }
@@ -136,9 +102,9 @@ impl Arena {
         if !agree32(&header.magic, MAGIC) {
             return Err("it holds something else than an arena of this version".into());
         }
-        let chunk = self.chunk as u64;
-        let same_chunk = agreed(header.chunk.compare_exchange(0, chunk, AcqRel, Acquire), &chunk);
-        if !agree32(&header.world, self.world as u32) || !same_chunk {
+        let bytes = self.layout.bytes as u64;
+        let same_bytes = agreed(header.bytes.compare_exchange(0, bytes, AcqRel, Acquire), &bytes);
+        if !agree32(&header.world, self.layout.world as u32) || !same_bytes {
             return Err("another rank laid it out for another number of ranks or another size".into());
         }
         let pid = std::process::id();
@@ -156,33 +122,36 @@ impl Arena {
 
     /// The public state of rank `rank`.
     pub(super) fn line(&self, rank: usize) -> &Line {
-        assert!(rank < self.world, "rank {rank} in a world of {}", self.world);
-        let offset = size_of::<Header>() + rank * size_of::<Line>();
-        // SAFETY: as for the header; `head_bytes` has room for `world` lines, and both sizes are multiples of the
+        let line = self.at(self.layout.line(rank)).cast::<Line>();
+        // SAFETY: as for the header; the layout has room for `world` lines, and both sizes are multiples of the
         // alignment.
-        unsafe { self.start.add(offset).cast::<Line>().as_ref() }
+        unsafe { &*line }
     }
 
     /// How many bytes one rank can give in one phase.
     pub(super) fn chunk(&self) -> usize {
-        self.chunk
+        self.layout.chunk
     }
 
     /// Where rank `rank` puts what it gives in phases of this parity: [`Arena::chunk`] bytes.
     pub(super) fn stage(&self, odd: bool, rank: usize) -> *mut u8 {
-        assert!(rank < self.world, "rank {rank} in a world of {}", self.world);
-        let offset = head_bytes(self.world) + (usize::from(odd) * self.world + rank) * self.chunk;
-        // SAFETY: inside the mapping, whose size `total_bytes` gives room for 2 x world chunks.
-        unsafe { self.start.as_ptr().add(offset) }
+        self.at(self.layout.stage(odd, rank))
     }
 
     /// Where rank `rank` puts what it combined in phases of this parity: at least a chunk divided by the number of
     /// ranks, and what alignment adds.
     pub(super) fn result(&self, odd: bool, rank: usize) -> *mut u8 {
-        assert!(rank < self.world, "rank {rank} in a world of {}", self.world);
-        let stages = 2 * self.world * self.chunk;
-        let offset = head_bytes(self.world) + stages + (usize::from(odd) * self.world + rank) * self.piece;
-        // SAFETY: inside the mapping, whose size `total_bytes` gives room for 2 x world pieces behind the stages.
+        self.at(self.layout.result(odd, rank))
+    }
+
+    /// Where rank `rank` keeps numbers of its own between calls.
+    pub(super) fn slot(&self, rank: usize) -> *mut u8 {
+        self.at(self.layout.slot_of(rank))
+    }
+
+    fn at(&self, offset: usize) -> *mut u8 {
+        assert!(offset <= self.layout.bytes, "{offset} in an arena of {}", self.layout.bytes);
+        // SAFETY: inside the mapping, or just behind its last byte.
         unsafe { self.start.as_ptr().add(offset) }
     }
 }
@@ -190,17 +159,8 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         // SAFETY: mapped by `map` with this size, and nothing borrowed from it outlives `self`.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.layout.bytes) };
     }
-}
-
-/// The largest chunk that `bytes` have room for.
-fn chunk_bytes(bytes: usize, world: usize) -> Option<usize> {
-    let data = bytes.checked_sub(head_bytes(world))?;
-    // a chunk and its part of the results fill a rank's share, but for what alignment takes
-    let most = (data / (2 * world) / (world + 1) * world).min(MOST_CHUNK) / ALIGN * ALIGN;
-    let fits = |chunk: &usize| *chunk >= LEAST_CHUNK && total_bytes(*chunk, world) <= bytes;
-    (0..8).map(|less| most.saturating_sub(less * ALIGN)).find(fits)
 }
 
 fn map(file: &File, bytes: usize) -> io::Result<NonNull<u8>> {
@@ -213,21 +173,6 @@ fn map(file: &File, bytes: usize) -> io::Result<NonNull<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_size_is_used_or_refused() {
-        for world in 1..20 {
-            let best = best_bytes(WorldSize(world as u32)) as usize;
-            let chunk = chunk_bytes(best, world).unwrap();
-            assert!(chunk <= MOST_CHUNK && MOST_CHUNK - chunk < 8 * ALIGN, "{chunk}");
-            let mut before = 0;
-            for bytes in (0..best + PAGE).step_by(12_345) {
-                let chunk = chunk_bytes(bytes, world).unwrap_or(0);
-                assert!(chunk >= before && (chunk == 0 || total_bytes(chunk, world) <= bytes));
-                before = chunk;
-            }
-        }
-    }
 
     #[test]
     fn what_is_not_an_arena_for_us_is_refused() {

@@ -4,31 +4,35 @@
 //! Long ones go chunk by chunk through a pipeline: in one phase a rank puts in the next chunk, adds its own piece
 //! of the chunk before, and takes the others' pieces of the chunk before that. Either way every element is added
 //! in the order of the ranks, so bits depend neither on the size nor on the way.
+//!
+//! Numbers that live in the arena ([`SharedF32`]) travel nowhere: all meet, everyone adds one piece of all ranks'
+//! numbers and writes the sum back to all of them, and all meet again. Between calls each rank's numbers are its own.
 
 mod arena;
 mod combine;
+mod copy;
+mod layout;
+mod reduce;
+mod slots;
 #[cfg(test)]
 pub(crate) mod tests;
 mod wait;
 
 pub use arena::memory;
+pub use slots::SharedF32;
 
 use super::call::{Call, Kind};
 use super::{AbortFlag, Buffer, Collective, CollectiveError, ReduceOp};
 use arena::Arena;
-use combine::{Number, combine};
 use foxlaunch_shared::ids::{Rank, WorldSize};
 use foxlaunch_shared::protocol::{ArenaPlace, Transport};
-use std::ops::Range;
+use reduce::{data_end, put, take};
 use std::sync::Arc;
 use std::time::Duration;
 use wait::Meeting;
 
-/// Up to this many bytes a message takes one phase. Beyond, adding everything on every rank costs more than a
-/// second meeting.
-const SHORT: usize = 32 << 10;
-/// Elements in a cache line of the widest kind; pieces begin at multiples of it.
-const PIECE_ALIGN: usize = 32;
+/// Bytes that each rank can keep in the arena unless more are asked for. Memory is taken only where it is written.
+const SLOT: usize = 64 << 20;
 
 /// The collective over an arena of shared memory.
 #[derive(Debug)]
@@ -43,9 +47,15 @@ pub struct Shm {
 }
 
 impl Shm {
-    /// How many bytes of arena `world` ranks work best with; more bring nothing.
+    /// How many bytes of arena `world` ranks work well with: room for 64 MiB of numbers that each keeps there.
     pub fn arena_bytes(world: WorldSize) -> u64 {
-        arena::best_bytes(world)
+        layout::best_bytes(world.index(), SLOT)
+    }
+
+    /// As [`Shm::arena_bytes`], with room for `len` f32 numbers of each rank: what one [`SharedF32`] of that length
+    /// needs.
+    pub fn arena_bytes_for(world: WorldSize, len: usize) -> u64 {
+        layout::best_bytes(world.index(), len.saturating_mul(size_of::<f32>()).max(SLOT))
     }
 
     /// Opens the arena at `place` and waits until all ranks have. No call, this one included, waits longer than
@@ -60,7 +70,7 @@ impl Shm {
         if rank.0 >= world.0 {
             return Err(CollectiveError::Unsupported(format!("rank {rank} in a world of {world}")));
         }
-        let arena = Arena::open(place, rank, world)?;
+        let arena = Arc::new(Arena::open(place, rank, world)?);
         let meeting = Meeting::new(arena, rank, world, within, abort);
         let mut shm = Shm { rank, world, meeting, calls: 0, broken: None };
         shm.enter(Kind::Form, 0, |shm, call| shm.meeting.meet(call, true))?;
@@ -83,115 +93,6 @@ impl Shm {
         self.broken = result.as_ref().err().cloned();
         result
     }
-
-    fn reduce<T: Number>(&mut self, data: &mut [T], op: ReduceOp) -> Result<(), CollectiveError> {
-        let kind = Kind::AllReduce { op, size: size_of::<T>() as u8 };
-        self.enter(kind, data.len(), |shm, call| {
-            let bytes = size_of_val(data);
-            if bytes <= SHORT.min(shm.meeting.arena.chunk()) {
-                shm.reduce_short(call, data, op)
-            } else {
-                shm.reduce_long(call, data, op)
-            }
-        })
-    }
-
-    fn reduce_short<T: Number>(&mut self, call: &Call, data: &mut [T], op: ReduceOp) -> Result<(), CollectiveError> {
-        let (odd, rank) = (self.meeting.odd(), self.rank.index());
-        // SAFETY: the stage of this rank and parity has a chunk, and `data` is no longer than that. The others are
-        // done with what was in it: that was two phases ago.
-        unsafe { put(data, self.meeting.arena.stage(odd, rank)) };
-        self.meeting.meet(call, true)?;
-        let arena = &self.meeting.arena;
-        let sources: Vec<*const T> = (0..self.world.index()).map(|r| arena.stage(odd, r).cast_const().cast()).collect();
-        // SAFETY: all ranks have put `data.len()` elements there (they are in the same call, which `meet` made sure
-        // of) and none writes there before it has met us again. Stages are aligned to 128 bytes.
-        unsafe { combine(data.as_mut_ptr(), None, &sources, data.len(), op) };
-        Ok(())
-    }
-
-    fn reduce_long<T: Number>(&mut self, call: &Call, data: &mut [T], op: ReduceOp) -> Result<(), CollectiveError> {
-        let (rank, world) = (self.rank.index(), self.world.index());
-        let length = self.meeting.arena.chunk() / size_of::<T>();
-        let chunks = data.len().div_ceil(length);
-        let total = data.len();
-        let chunk = |at: usize| at * length..data_end(total, length, at);
-        let mut sources: Vec<*const T> = vec![std::ptr::null(); world];
-        for phase in 0..chunks + 2 {
-            let odd = self.meeting.odd();
-            let arena = &self.meeting.arena;
-            if phase < chunks {
-                let whole = chunk(phase);
-                for other in (0..world).filter(|other| *other != rank) {
-                    let piece = piece(whole.len(), world, other);
-                    let from = &data[whole.start + piece.start..whole.start + piece.end];
-                    // SAFETY: the piece lies inside the chunk, and the stage has room for a chunk; what the others
-                    // read there was put two phases ago.
-                    unsafe { put(from, arena.stage(odd, rank).cast::<T>().add(piece.start).cast()) };
-                }
-            }
-            if (1..=chunks).contains(&phase) {
-                let whole = chunk(phase - 1);
-                let piece = piece(whole.len(), world, rank);
-                let mine = data[whole.start + piece.start..whole.start + piece.end].as_mut_ptr();
-                let result: *mut T = arena.result(odd, rank).cast();
-                for (other, source) in sources.iter_mut().enumerate() {
-                    *source = if other == rank {
-                        mine.cast_const()
-                    } else {
-                        // SAFETY: inside that rank's stage, as above.
-                        unsafe { arena.stage(!odd, other).cast::<T>().add(piece.start).cast_const() }
-                    };
-                }
-                // SAFETY: the others put their parts of this piece there in the phase that was just met, and write
-                // there no earlier than in the next. The result of this rank and parity is read by the others in
-                // the next phase, and has room for a piece; it overlaps no source. `mine` is a source itself.
-                unsafe { combine(result, Some(mine), &sources, piece.len(), op) };
-            }
-            if phase >= 2 {
-                let whole = chunk(phase - 2);
-                for other in (0..world).filter(|other| *other != rank) {
-                    let piece = piece(whole.len(), world, other);
-                    let to = &mut data[whole.start + piece.start..whole.start + piece.end];
-                    // SAFETY: combined by that rank in the phase just met, and not written again before the next.
-                    unsafe { take(arena.result(!odd, other), to) };
-                }
-            }
-            if phase <= chunks {
-                self.meeting.meet(call, phase == 0)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The end of chunk `at` of `len` elements in chunks of `length`.
-fn data_end(len: usize, length: usize, at: usize) -> usize {
-    len.min((at + 1) * length)
-}
-
-/// The part of a chunk of `len` elements that `rank` combines.
-fn piece(len: usize, world: usize, rank: usize) -> Range<usize> {
-    let each = len.div_ceil(world).next_multiple_of(PIECE_ALIGN);
-    (each * rank).min(len)..(each * (rank + 1)).min(len)
-}
-
-/// Copies `from` into the arena.
-///
-/// # Safety
-/// `to` lies in the arena with room for `from`, and nobody else reads or writes there now.
-unsafe fn put<T: Copy>(from: &[T], to: *mut u8) {
-    // SAFETY: the caller vouches for `to`; the arena overlaps no memory of ours.
-    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr().cast::<u8>(), to, size_of_val(from)) };
-}
-
-/// Copies from the arena.
-///
-/// # Safety
-/// `from` lies in the arena with as many elements as `to`, which hold numbers, and nobody writes there now.
-unsafe fn take<T: Copy>(from: *const u8, to: &mut [T]) {
-    // SAFETY: the caller vouches for `from`; the arena overlaps no memory of ours.
-    unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr().cast::<u8>(), size_of_val(to)) };
 }
 
 impl Collective for Shm {
@@ -216,6 +117,18 @@ impl Collective for Shm {
                 "shared memory does not carry device memory: build the worker with --features nccl".into(),
             )),
         }
+    }
+
+    fn shared(&mut self, len: usize) -> Option<SharedF32> {
+        // what failed may leave others writing, and short messages are faster the other way
+        if self.broken.is_some() || len.saturating_mul(size_of::<f32>()) <= reduce::SHORT {
+            return None;
+        }
+        SharedF32::lend(&self.meeting.arena, self.rank.index(), len)
+    }
+
+    fn all_reduce_shared(&mut self, data: &mut SharedF32, op: ReduceOp) -> Result<(), CollectiveError> {
+        self.reduce_shared(data, op)
     }
 
     fn broadcast(&mut self, data: &mut [u8], root: Rank) -> Result<(), CollectiveError> {

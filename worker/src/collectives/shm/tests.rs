@@ -48,6 +48,82 @@ fn sixty_four_mebibytes_and_one_are_summed() {
 }
 
 #[test]
+fn any_length_is_lent_and_summed_and_given_back() {
+    let bytes = Shm::arena_bytes_for(WorldSize(3), 20_000_000);
+    let lens = [1, 8193, 8_224, 100_003, 20_000_000, 20_000_001, 20_971_521, usize::MAX];
+    for lent in world_of(3, bytes, LONG, |mut shm| lens.map(|len| shm.shared(len).is_some())) {
+        // none that is short, and none longer than what was asked for, but for what huge pages round up
+        assert_eq!(lent, [false, true, true, true, true, true, false, false]);
+    }
+    world_of(3, Shm::arena_bytes(WorldSize(3)), LONG, |mut shm| {
+        let mut all: Vec<SharedF32> = std::iter::from_fn(|| shm.shared(5_000_000)).collect();
+        assert_eq!(all.len(), 3);
+        for (at, lent) in all.iter_mut().enumerate() {
+            lent.fill((at + 1) as f32);
+            assert!(lent.is_shared());
+        }
+        for lent in &mut all {
+            shm.all_reduce_shared(lent, ReduceOp::Sum).unwrap();
+        }
+        all.remove(1);
+        let again = shm.shared(5_000_000).unwrap();
+        assert!(shm.shared(5_000_000).is_none());
+        drop(shm);
+        // the numbers outlive their collective
+        assert!(again.iter().all(|number| *number == 0.));
+        assert!(all.iter().zip([3., 9.]).all(|(lent, sum)| lent.iter().all(|number| *number == sum)));
+    });
+}
+
+#[test]
+fn numbers_of_elsewhere_are_summed_as_any_others() {
+    let bytes = Shm::arena_bytes(WorldSize(2));
+    world_of(2, bytes, LONG, |mut shm| {
+        let rank = shm.rank();
+        let mut own = SharedF32::from(vec![1.; 10_000]);
+        shm.all_reduce_shared(&mut own, ReduceOp::Sum).unwrap();
+        assert!(!own.is_shared() && own.iter().all(|number| *number == 2.));
+        let mut foreign = world_of(1, bytes, LONG, |mut other| other.shared(10_000).unwrap()).remove(0);
+        foreign.fill(rank.0 as f32);
+        shm.all_reduce_shared(&mut foreign, ReduceOp::Sum).unwrap();
+        assert!(foreign.is_shared() && foreign.iter().all(|number| *number == 1.));
+    });
+}
+
+#[test]
+fn lent_numbers_that_do_not_fit_are_named_and_withdrawn() {
+    type Other = fn(&mut Shm, &mut SharedF32) -> Result<(), CollectiveError>;
+    let others: [(Other, &str); 4] = [
+        (|shm, _| shm.barrier(), "barrier"),
+        (|shm, lent| shm.all_reduce(Buffer::F32(lent), ReduceOp::Sum), "all_reduce sum of 10000 f32"),
+        (|shm, lent| shm.all_reduce_shared(lent, ReduceOp::Max), "maximum of 10000 f32 in shared memory at page 0"),
+        (
+            |shm, _| {
+                let mut second = shm.shared(10_000).unwrap();
+                shm.all_reduce_shared(&mut second, ReduceOp::Sum)
+            },
+            "sum of 10000 f32 in shared memory at page 10",
+        ),
+    ];
+    for (other, name) in others {
+        let results = world_of(2, Shm::arena_bytes(WorldSize(2)), LONG, |mut shm| {
+            let mut lent = shm.shared(10_000).unwrap();
+            lent.fill(1.);
+            if shm.rank() == Rank(1) {
+                return other(&mut shm, &mut lent);
+            }
+            let result = shm.all_reduce_shared(&mut lent, ReduceOp::Sum);
+            assert!(!lent.is_shared() && lent.len() == 10_000 && lent.iter().all(|number| *number == 0.));
+            assert!(shm.shared(10_000).is_none(), "memory lent after a failure");
+            result
+        });
+        let text = results[0].as_ref().unwrap_err().to_string();
+        assert!(text.contains(name) && text.contains("sum of 10000 f32 in shared memory at page 0"), "{text}");
+        assert!(matches!(results[1], Err(CollectiveError::Mismatch { other: Rank(0), .. })));
+    }
+}
+
+#[test]
 fn calls_that_do_not_fit_are_named_on_all_ranks() {
     for ranks in 2..=4 {
         world_of(ranks, 1 << 20, LONG, |mut shm| {
@@ -115,26 +191,27 @@ fn a_raised_flag_ends_a_wait() {
 
 const ROLE: &str = "FOXLAUNCH_TEST_SHM_ROLE";
 
-/// Sums until something goes wrong; what went wrong.
-fn sum_for_ever(place: &ArenaPlace, rank: u32) -> CollectiveError {
+/// Sums numbers of its own, or lent ones, until something goes wrong; what went wrong.
+fn sum_for_ever(place: &ArenaPlace, rank: u32, lent: bool) -> CollectiveError {
     let formed = Shm::form(place, Rank(rank), WorldSize(3), LONG, Arc::new(AbortFlag::new()));
     let mut shm = match formed {
         Ok(shm) => shm,
         Err(error) => return error,
     };
     println!("\nsaid: formed");
-    let mut data = vec![0f32; 100_000];
+    let mut data = if lent { shm.shared(100_000).unwrap() } else { vec![0f32; 100_000].into() };
     loop {
-        if let Err(error) = shm.all_reduce(Buffer::F32(&mut data), ReduceOp::Sum) {
+        if let Err(error) = shm.all_reduce_shared(&mut data, ReduceOp::Sum) {
+            assert!(!data.is_shared());
             return error;
         }
     }
 }
 
-fn start_rank(place: &ArenaPlace, rank: u32) -> Child {
+fn start_rank(place: &ArenaPlace, rank: u32, lent: bool) -> Child {
     let name = "collectives::shm::tests::a_killed_process_is_named_by_all_others";
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([name, "--exact", "--nocapture"]).env(ROLE, format!("{rank} {} {}", place.bytes, place.path));
+    command.args([name, "--exact", "--nocapture"]).env(ROLE, format!("{rank} {lent} {} {}", place.bytes, place.path));
     command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
@@ -147,24 +224,30 @@ fn said(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> String {
 fn a_killed_process_is_named_by_all_others() {
     if let Ok(role) = std::env::var(ROLE) {
         // this process is one of the ranks that the test below started
-        let mut words = role.splitn(3, ' ');
-        let mut word = || words.next().expect("rank, bytes and path");
-        let (rank, bytes) = (word().parse().unwrap(), word().parse().unwrap());
-        println!("\nsaid: {}", sum_for_ever(&ArenaPlace { path: word().to_owned(), bytes }, rank));
+        let mut words = role.splitn(4, ' ');
+        let mut word = || words.next().expect("rank, whether lent, bytes and path");
+        let (rank, lent, bytes) = (word().parse().unwrap(), word().parse().unwrap(), word().parse().unwrap());
+        println!("\nsaid: {}", sum_for_ever(&ArenaPlace { path: word().to_owned(), bytes }, rank, lent));
         return;
     }
+    for (lent, call) in [(false, ""), (true, " in shared memory at page 0")] {
+        kill_one_of_three(lent, &format!("all_reduce sum of 100000 f32{call}"));
+    }
+}
+
+fn kill_one_of_three(lent: bool, call: &str) {
     let (_memory, place) = memory(Shm::arena_bytes(WorldSize(3))).unwrap();
-    let [mut victim, mut witness] = [1, 2].map(|rank| start_rank(&place, rank));
+    let [mut victim, mut witness] = [1, 2].map(|rank| start_rank(&place, rank, lent));
     let mut victims_lines = BufReader::new(victim.stdout.take().unwrap()).lines();
     let mut witness_lines = BufReader::new(witness.stdout.take().unwrap()).lines();
-    let here = std::thread::spawn(move || (sum_for_ever(&place, 0), Instant::now()));
+    let here = std::thread::spawn(move || (sum_for_ever(&place, 0, lent), Instant::now()));
     assert_eq!(said(&mut victims_lines), "formed");
     assert_eq!(said(&mut witness_lines), "formed");
 
     let killed = Instant::now();
     victim.kill().unwrap();
     let (error, at) = here.join().unwrap();
-    let lost = CollectiveError::PeerLost(Rank(1), "all_reduce sum of 100000 f32".into());
+    let lost = CollectiveError::PeerLost(Rank(1), call.into());
     assert_eq!(error, lost);
     // a tenth of a second on an idle machine; this one may be busy
     assert!(at - killed < Duration::from_secs(5), "{:?}", at - killed);
@@ -177,6 +260,7 @@ fn a_killed_process_is_named_by_all_others() {
 #[derive(Clone, Debug)]
 enum Step {
     Reduce(usize, ReduceOp),
+    ReduceShared(usize, ReduceOp),
     Gather(usize),
     Broadcast(usize, u32),
     Barrier,
@@ -186,7 +270,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let op = prop_oneof![Just(ReduceOp::Sum), Just(ReduceOp::Avg), Just(ReduceOp::Max)];
     let size = prop_oneof![0usize..100, 0usize..30_000];
     let step = prop_oneof![
-        (size.clone(), op).prop_map(|(size, op)| Step::Reduce(size, op)),
+        (size.clone(), op.clone()).prop_map(|(size, op)| Step::Reduce(size, op)),
+        (8200usize..50_000, op).prop_map(|(size, op)| Step::ReduceShared(size, op)),
         size.clone().prop_map(Step::Gather),
         (size, 0u32..4).prop_map(|(size, root)| Step::Broadcast(size, root)),
         Just(Step::Barrier),
@@ -201,6 +286,7 @@ fn run(shm: &mut Shm, at: usize, step: &Step) -> Result<(), String> {
     let mine = shm.rank();
     match *step {
         Step::Reduce(size, op) => law::check_size(shm, at as u64, size, op),
+        Step::ReduceShared(size, op) => law::check_shared(shm, at as u64, size, op),
         Step::Barrier => shm.barrier().map_err(|e| e.to_string()),
         Step::Gather(size) => {
             let mut all = vec![0; size * world.index()];
@@ -222,7 +308,7 @@ proptest! {
 
     #[test]
     fn any_sequence_of_calls_gives_what_a_plain_loop_gives(
-        ranks in 1u32..=4, steps in steps(), arena_bytes in 80_000u64..400_000,
+        ranks in 1u32..=4, steps in steps(), arena_bytes in prop_oneof![80_000u64..400_000, 20_000_000u64..30_000_000],
     ) {
         let results = world_of(ranks, arena_bytes, LONG, |mut shm| {
             steps.iter().enumerate().try_for_each(|(at, step)| run(&mut shm, at, step))

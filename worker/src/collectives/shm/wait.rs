@@ -30,7 +30,7 @@ const SPINS: u32 = 100;
 /// One rank among the others.
 #[derive(Debug)]
 pub(super) struct Meeting {
-    pub(super) arena: Arena,
+    pub(super) arena: Arc<Arena>,
     rank: usize,
     world: usize,
     phase: u32,
@@ -52,7 +52,13 @@ enum Peer {
 }
 
 impl Meeting {
-    pub(super) fn new(arena: Arena, rank: Rank, world: WorldSize, within: Duration, abort: Arc<AbortFlag>) -> Meeting {
+    pub(super) fn new(
+        arena: Arc<Arena>,
+        rank: Rank,
+        world: WorldSize,
+        within: Duration,
+        abort: Arc<AbortFlag>,
+    ) -> Meeting {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let spins = if cores < world.index() { 0 } else { SPINS };
         let peers = world.ranks().map(|_| Peer::Unknown).collect();
