@@ -111,3 +111,12 @@ fn a_dry_run_shows_the_plan_and_starts_nothing() {
     assert!(!session.path("runs").exists());
     session.assert_clean();
 }
+
+#[test]
+fn the_help_explains_every_setting() {
+    let session = Session::new();
+    let help = session.run("train --help").assert_code(0).out.clone();
+    assert!(help.contains("sync_every_n_steps = 1") && help.contains("local SGD"), "{help}");
+    assert!(session.run("--help").assert_code(0).out.contains("--max-restarts"));
+    assert!(session.run("--version").assert_code(0).out.starts_with("foxlaunch 0."));
+}

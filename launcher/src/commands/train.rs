@@ -11,7 +11,7 @@ use crate::report;
 use crate::screen::summary::summary;
 use clap::{Args, ValueEnum};
 use foxlaunch_shared::answers::WorkerPlan;
-use foxlaunch_shared::config::{ConfigError, Layer, Layers, hyperopt_layer};
+use foxlaunch_shared::config::{ConfigError, DEFAULT, Layer, Layers, hyperopt_layer};
 use foxlaunch_shared::exit;
 use foxlaunch_shared::ids::{Attempt, DeviceId, RunId};
 use foxlaunch_shared::protocol::Transport;
@@ -29,8 +29,14 @@ pub enum Algorithm {
     Dqn,
 }
 
+/// What `--help` shows below the options.
+fn settings_help() -> String {
+    format!("Settings for --config and --set, with their defaults:\n\n{DEFAULT}")
+}
+
 /// Train an agent or a model.
 #[derive(Args, Debug)]
+#[command(after_long_help = settings_help())]
 pub struct TrainArgs {
     /// What to train
     pub algorithm: Algorithm,
