@@ -3,7 +3,6 @@
 use crate::commands::{devices::DevicesArgs, report::ReportArgs, run::RunArgs, train::TrainArgs};
 use crate::devices::visible::Gpus;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -42,8 +41,8 @@ pub struct LaunchOptions {
     #[arg(long)]
     pub cpu: bool,
     /// How many workers [default: one per device; on the processor 2 for training, 1 for `run`]
-    #[arg(long, value_name = "N")]
-    pub nproc: Option<NonZeroU32>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub nproc: Option<u32>,
     /// Which devices a program under `run` sees
     #[arg(long, value_name = "WHICH", default_value = "all")]
     pub visible: Visible,

@@ -90,7 +90,11 @@ fn reap(supervisor: u32) -> Option<Ended> {
 fn make_scratch() -> std::io::Result<tempfile::TempDir> {
     let here = std::env::temp_dir();
     let root = if here.as_os_str().len() <= 50 { here } else { "/tmp".into() };
-    tempfile::Builder::new().prefix("foxlaunch-").rand_bytes(8).tempdir_in(root)
+    let made = tempfile::Builder::new().prefix("foxlaunch-").rand_bytes(8).tempdir_in(&root);
+    made.map_err(|error| {
+        let words = format!("no folder for sockets can be made in {} (TMPDIR): {error}", root.display());
+        std::io::Error::new(error.kind(), words)
+    })
 }
 
 /// Removes the folder; also called by the supervisor when the guardian is gone.

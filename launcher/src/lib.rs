@@ -64,7 +64,7 @@ fn guard(args: Vec<OsString>) -> Done {
         Command::Devices(devices) => commands::devices::devices(devices, &cli.launch),
         Command::Report(report) => commands::report::report(report),
         Command::Train(_) | Command::Run(_) => {
-            guardian::guard(args).map_err(|error| Refusal::new(exit::SOFTWARE, format!("cannot start: {error}")))
+            guardian::guard(args).map_err(|error| Refusal::new(exit::CANT_CREATE, format!("cannot start: {error}")))
         }
     }
 }

@@ -42,6 +42,8 @@ impl RunDir {
         config = "config.toml";
         /// What was started, as JSON.
         plan = "plan.json";
+        /// Held by the job that writes here.
+        lock = ".lock";
         /// What happened to processes, as lines of JSON.
         events = "events.jsonl";
         /// What training measured, as lines of JSON ([`crate::metric::Metric`]).

@@ -52,6 +52,28 @@ fn a_flood_without_a_line_end_is_kept_whole() {
 }
 
 #[test]
+fn a_pipe_that_is_read_gets_every_line() {
+    let session = Session::new();
+    let ended = session.run("--cpu --nproc 2 run --out run -- seq 200000");
+    ended.assert_code(0);
+    assert_eq!(ended.out.lines().count(), 400_000, "{}", ended.err);
+}
+
+#[test]
+fn a_console_that_is_not_read_holds_no_worker() {
+    let session = Session::new();
+    // nobody reads the launcher's output until the workers are done: 60 MB fit into no pipe
+    let mut job = session.start("--cpu --nproc 2 run --out run -- sh -c", "seq 4000000; echo done > done.$RANK");
+    job.wait_for("done.0", "done");
+    job.wait_for("done.1", "done");
+    let ended = job.end();
+    ended.assert_code(0);
+    assert!(ended.err.contains("lines were not shown"), "{}", ended.err);
+    let log = std::fs::read(session.path("run/logs/attempt-1/rank-1.log")).unwrap();
+    assert_eq!(log.iter().filter(|byte| **byte == b'\n').count(), 4_000_000);
+}
+
+#[test]
 fn a_failed_workers_last_lines_are_shown() {
     let session = Session::new();
     let ended =

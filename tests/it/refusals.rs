@@ -22,6 +22,8 @@ fn a_wrong_command_line() {
     refused(&session, "--grace soon run -- true", 2, "no duration");
     refused(&session, "--cpu --gpus 0 run -- true", 2, "exclude each other");
     refused(&session, "--nproc 0 --cpu run -- true", 2, "--nproc");
+    refused(&session, "--nproc 99999 --cpu run -- true", 2, "1..=1024");
+    refused(&session, "--cpu run --nproc 2 -- true", 2, "launch options stand before the verb");
     refused(&session, "__supervise run -- true", 2, "for foxlaunch itself");
 }
 
@@ -71,6 +73,7 @@ fn folders_that_are_taken() {
     refused(&session, "--cpu run --out taken -- true", 73, "is not empty");
     refused(&session, "--cpu train dqn --resume taken", 66, "holds no run");
     refused(&session, "report nowhere", 66, "nowhere");
+    refused(&session, "report taken", 66, "no run of a training");
     assert_eq!(session.read("taken/file"), "precious");
 }
 
@@ -119,4 +122,32 @@ fn the_help_explains_every_setting() {
     assert!(help.contains("sync_every_n_steps = 1") && help.contains("local SGD"), "{help}");
     assert!(session.run("--help").assert_code(0).out.contains("--max-restarts"));
     assert!(session.run("--version").assert_code(0).out.starts_with("foxlaunch 0."));
+}
+
+#[test]
+fn what_the_machine_does_not_give() {
+    let session = Session::new();
+    let mut command = session.command("--cpu run -- true");
+    let output = command.env("TMPDIR", "/no/such/folder").output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(73), "{words}");
+    assert!(words.contains("/no/such/folder (TMPDIR)"), "{words}");
+    let launcher = env!("CARGO_BIN_EXE_fox-test-launcher");
+    let script = format!("ulimit -n 40; exec {launcher} --cpu --nproc 8 run -- true");
+    let output = std::process::Command::new("sh").arg("-c").arg(script).current_dir(session.folder()).output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(69), "{words}");
+    assert!(words.contains("ulimit -n 96"), "{words}");
+}
+
+#[test]
+fn names_that_are_not_utf8_are_no_reason_to_panic() {
+    use std::os::unix::ffi::OsStrExt;
+    let session = Session::new();
+    let odd = std::ffi::OsStr::from_bytes(b"e\xff");
+    let output = session.command("--cpu run --out").arg(odd).args(["--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = session.command("--cpu train dqn --data").arg(odd).output().unwrap();
+    assert_eq!(output.status.code(), Some(66), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is not UTF-8"), "{output:?}");
 }

@@ -88,6 +88,30 @@ fn with_fewer_workers_than_it_began_with() {
 }
 
 #[test]
+fn a_refused_resume_harms_nothing() {
+    let session = Session::new();
+    session.run(&format!("--cpu --nproc 2 {SHORT} --out run")).assert_code(0);
+    let before = (session.read("run/config.toml"), numbers(&session.run_dir("run")));
+    let refused = session.run("--cpu --nproc 2 train dqn --resume run --steps 99999 --set dqn.gamma=0.5");
+    refused.assert_code(78);
+    assert!(refused.err.contains("train.steps = 99999 instead of 1600"), "{}", refused.err);
+    assert!(refused.err.contains("dqn.gamma = 0.5 instead of 0.9"), "{}", refused.err);
+    assert_eq!(before.0, session.read("run/config.toml"));
+    session.run("--cpu --nproc 2 train dqn --resume run").assert_code(0);
+    assert_same(&before.1, &numbers(&session.run_dir("run")));
+}
+
+#[test]
+fn a_run_in_use_is_refused() {
+    let session = Session::new();
+    let mut job = session.start("--cpu train dqn --smoke --set train.steps=100000000 --out run", "");
+    job.wait_for("run/events.jsonl", "first_step");
+    let refused = session.run("--cpu train dqn --resume run");
+    assert!(refused.assert_code(73).last_line().contains("is in use by another foxlaunch"), "{}", refused.err);
+    job.signal(SIGKILL);
+}
+
+#[test]
 fn a_finished_run_has_nothing_to_go_on_with() {
     let session = Session::new();
     session.run(&format!("--cpu --nproc 2 {SHORT} --out run")).assert_code(0);

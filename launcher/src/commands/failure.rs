@@ -22,7 +22,11 @@ pub fn failure(plan: &LaunchPlan, finished: &Finished, out_of_memory: bool) -> V
         match outcome.stopped_by {
             Some(Stopped::Signal(signal)) => {
                 let name = nix::sys::signal::Signal::try_from(signal).map_or("a signal", |signal| signal.as_str());
-                lines.push(format!("stopped by {name} after {took}"));
+                let go_on = match plan.own_worker && plan.run.checkpoints().join("latest").exists() {
+                    true => format!("; it goes on with --resume {}", plan.run.path().display()),
+                    false => String::new(),
+                };
+                lines.push(format!("stopped by {name} after {took}{go_on}"));
             }
             Some(Stopped::Preempted) if outcome.code == exit::TRY_AGAIN => {
                 lines.push(format!(

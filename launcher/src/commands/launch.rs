@@ -8,7 +8,8 @@ use crate::plan::devices::DeviceError;
 use crate::plan::run_folder::FolderError;
 use crate::plan::worker_binary::WorkerError;
 use crate::plan::{LaunchPlan, run_folder};
-use crate::process::print;
+use crate::process::lock::FolderLock;
+use crate::process::{self, print};
 use crate::screen::Screen;
 use crate::supervisor::act;
 use foxlaunch_shared::exit;
@@ -24,7 +25,8 @@ pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, headline: Option<Strin
         return Ok(exit::OK);
     }
     let screen = Arc::new(Screen::new(options.quiet));
-    keep(plan)?;
+    enough_files(plan.devices.len())?;
+    let _ours_alone = keep(plan)?;
     plan.notes.iter().for_each(|note| screen.mention(note));
     headline.iter().for_each(|line| screen.mention(line));
     let before = out_of_memory_kills();
@@ -33,9 +35,28 @@ pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, headline: Option<Strin
     Ok(finished.outcome.code)
 }
 
-/// Makes the run's folder, with the plan and the settings in it.
-fn keep(plan: &LaunchPlan) -> Result<(), Refusal> {
+/// Refuses a job that would run out of descriptors half-way: each worker takes two pipes, a log, and three sockets.
+fn enough_files(workers: usize) -> Result<(), Refusal> {
+    let (limit, needed) = (process::open_file_limit(), 32 + 8 * workers as u64);
+    if limit >= needed {
+        return Ok(());
+    }
+    let words = format!(
+        "{workers} workers need {needed} open files, but the limit is {limit}: raise it with ulimit -n {needed}"
+    );
+    Err(Refusal::new(exit::UNAVAILABLE, words))
+}
+
+/// Makes the run's folder, with the plan and the settings in it, and holds it for this job alone.
+fn keep(plan: &LaunchPlan) -> Result<FolderLock, Refusal> {
     run_folder::make(&plan.run)?;
+    let lock = FolderLock::take(&plan.run.lock()).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => {
+            let words = format!("{} is in use by another foxlaunch", plan.run.path().display());
+            Refusal::new(exit::CANT_CREATE, words)
+        }
+        _ => Refusal::new(exit::CANT_CREATE, format!("{}: {error}", plan.run.lock().display())),
+    })?;
     let write = |path: PathBuf, text: String| {
         std::fs::write(&path, text)
             .map_err(|error| Refusal::new(exit::CANT_CREATE, format!("{}: {error}", path.display())))
@@ -44,7 +65,7 @@ fn keep(plan: &LaunchPlan) -> Result<(), Refusal> {
     if let Some(settings) = &plan.settings {
         write(plan.run.config(), settings.values.to_toml())?;
     }
-    Ok(())
+    Ok(lock)
 }
 
 /// Cores for each of `workers`.

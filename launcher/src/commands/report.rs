@@ -22,6 +22,12 @@ pub fn report(args: &ReportArgs) -> Done {
         if !path.is_dir() {
             return Err(Refusal::new(exit::NO_INPUT, format!("{}: no such run folder", path.display())));
         }
+        let run = RunDir::new(path);
+        if !run.config().exists() && !run.metrics().exists() {
+            let words =
+                format!("{}: no run of a training: it has neither config.toml nor metrics.jsonl", path.display());
+            return Err(Refusal::new(exit::NO_INPUT, words));
+        }
         let written =
             report::write(&RunDir::new(path)).map_err(|error| Refusal::new(exit::DATA, format!("{error:#}")))?;
         print::out(screen::summary::summary(&written).trim_end());

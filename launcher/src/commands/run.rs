@@ -62,6 +62,13 @@ fn program_of(mut command: Vec<OsString>) -> Result<(PathBuf, Vec<OsString>), Re
         return Err(Refusal::new(exit::USAGE, "run needs a program"));
     }
     let first = command.remove(0);
+    if first.as_encoded_bytes().starts_with(b"-") {
+        let words = format!(
+            "{} is no program; launch options stand before the verb, as foxlaunch --nproc 2 run CMD",
+            first.display()
+        );
+        return Err(Refusal::new(exit::USAGE, words));
+    }
     let path = Path::new(&first);
     let is_python = path.extension().is_some_and(|extension| extension == "py");
     let executable = std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o111 != 0);

@@ -11,7 +11,7 @@ use crate::report;
 use crate::screen::summary::summary;
 use clap::{Args, ValueEnum};
 use foxlaunch_shared::answers::WorkerPlan;
-use foxlaunch_shared::config::{ConfigError, DEFAULT, Layer, Layers, hyperopt_layer};
+use foxlaunch_shared::config::{Config, ConfigError, DEFAULT, Layer, Layers, hyperopt_layer};
 use foxlaunch_shared::exit;
 use foxlaunch_shared::ids::{Attempt, DeviceId, RunId};
 use foxlaunch_shared::protocol::Transport;
@@ -104,6 +104,9 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
     settle_shards(&mut layers, workers)?;
     let (config, origins) = layers.resolve().map_err(of_config)?;
 
+    if args.resume.is_some() {
+        goes_on(&run, &config)?;
+    }
     // The worker reads the settings from a file, and the run's folder is made only once nothing can refuse them.
     let trial = scratch.join("config.toml");
     std::fs::write(&trial, config.to_toml())
@@ -144,9 +147,26 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
     let code = launch(&plan, options, headline)?;
     if code == exit::OK && !options.dry_run {
         let report = report::write(&plan.run)?;
-        print::out(summary(&report).trim_end());
+        if !options.quiet {
+            print::out(summary(&report).trim_end());
+        }
     }
     Ok(code)
+}
+
+/// Refuses to go on with a run under settings that compute something else: its checkpoints would not fit.
+fn goes_on(run: &RunDir, config: &Config) -> Result<(), Refusal> {
+    let path = run.config();
+    let began = Config::from_toml(&read(&path)?, &path.display().to_string()).map_err(of_config)?;
+    match began.differences(config) {
+        other if other.is_empty() => Ok(()),
+        other => {
+            let folder = run.path().display();
+            let words =
+                format!("{folder} began with other settings and can only go on with its own: {}", other.join(", "));
+            Err(Refusal::new(exit::CONFIG, words))
+        }
+    }
 }
 
 /// The settings' layers, from the weakest to the strongest, without what depends on the devices.
@@ -173,9 +193,15 @@ fn layers(args: &TrainArgs, run: &RunDir) -> Result<Layers, Refusal> {
     let mut flags = Layer::new("the command line");
     if !args.data.is_empty() {
         // A run can be resumed from anywhere, so the path must not depend on where we are.
-        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let paths = args.data.iter().map(|path| absolute(path).to_string_lossy().into_owned());
-        flags.set("data.path", paths.collect::<Vec<_>>().join(","));
+        let absolute = |path: &PathBuf| {
+            let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            absolute.into_os_string().into_string().map_err(|path| {
+                let path = path.display();
+                Refusal::new(exit::NO_INPUT, format!("{path}: its name is not UTF-8, so no settings file can hold it"))
+            })
+        };
+        let paths = args.data.iter().map(absolute).collect::<Result<Vec<_>, _>>()?;
+        flags.set("data.path", paths.join(","));
     }
     if let Some(name) = &args.env {
         flags.set("environment.name", name.clone());

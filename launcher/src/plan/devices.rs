@@ -50,7 +50,7 @@ impl Chosen {
 /// `cpu_workers` is how many there are on the processor if nothing says otherwise.
 pub fn choose(options: &LaunchOptions, cpu_workers: usize) -> Result<Chosen, DeviceError> {
     let inherited = std::env::var(foxlaunch_shared::env::CUDA_VISIBLE_DEVICES).ok();
-    let nproc = options.nproc.map(|n| n.get() as usize);
+    let nproc = options.nproc.map(|n| n as usize);
     if options.cpu || options.gpus == Some(Gpus::None) {
         if options.cpu && options.gpus.as_ref().is_some_and(|gpus| *gpus != Gpus::None) {
             return Err(DeviceError::Contradiction("--cpu and --gpus exclude each other"));

@@ -107,10 +107,10 @@ impl LaunchPlan {
         let text = |os: &OsString| os.to_string_lossy().into_owned();
         serde_json::json!({
             "verb": self.verb,
-            "run_folder": self.run.path(),
-            "logs": self.logs,
+            "run_folder": self.run.path().to_string_lossy(),
+            "logs": self.logs.to_string_lossy(),
             "attempt": self.attempt,
-            "program": self.program,
+            "program": self.program.to_string_lossy(),
             "arguments": self.args.iter().map(text).collect::<Vec<_>>(),
             "world_size": self.world(),
             "transport": self.transport,

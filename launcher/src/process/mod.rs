@@ -6,6 +6,7 @@ pub mod command;
 pub mod descendants;
 pub mod inspect;
 pub mod lifeline;
+pub mod lock;
 pub mod memory;
 pub mod port;
 pub mod print;
@@ -15,6 +16,11 @@ pub mod signals;
 pub fn monotonic() -> std::time::Duration {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).expect("Linux has a monotonic clock");
     std::time::Duration::from(now)
+}
+
+/// How many files this process may have open.
+pub fn open_file_limit() -> u64 {
+    nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft)
 }
 
 /// How many cores this process may run on.

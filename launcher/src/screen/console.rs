@@ -2,7 +2,7 @@
 //! each other.
 
 use super::progress::{Mode, Progress};
-use crate::logs::mux::{Line, Stream};
+use crate::logs::mux::Stream;
 use crate::logs::prefix::printable;
 use foxlaunch_shared::protocol::Display;
 use std::io::Write;
@@ -43,14 +43,12 @@ impl Screen {
         }
     }
 
-    /// Shows a line that a worker printed, where it printed it; behind its rank, if there are `several` workers.
-    pub fn worker_line(&self, line: &Line, several: bool) {
-        let text = printable(&String::from_utf8_lossy(&line.bytes));
-        let text = if several { format!("[{}] {text}\n", line.rank) } else { format!("{text}\n") };
-        // A console that is gone is no reason to stop the job; its log has the line.
-        self.progress().suspend(|| match line.stream {
-            Stream::Out => drop(std::io::stdout().write_all(text.as_bytes())),
-            Stream::Err => drop(std::io::stderr().write_all(text.as_bytes())),
+    /// Writes whole lines that workers printed, where they printed them.
+    pub fn write(&self, stream: Stream, lines: &[u8]) {
+        // A console that is gone is no reason to stop the job; the logs have the lines.
+        self.progress().suspend(|| match stream {
+            Stream::Out => drop(std::io::stdout().write_all(lines)),
+            Stream::Err => drop(std::io::stderr().write_all(lines)),
         });
     }
 

@@ -10,7 +10,7 @@ use super::journal::Journal;
 use super::state::{Settings, Supervisor};
 use super::{health, restart};
 use crate::logs::file::LogFile;
-use crate::logs::mux::{self, Mux, Stream};
+use crate::logs::mux::{Mux, Sinks, Stream};
 use crate::logs::tail::Tail;
 use crate::plan::LaunchPlan;
 use crate::plan::environment::{self, AtStart};
@@ -99,8 +99,7 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
     watch_signals(input.clone())?;
 
     let console = screen.clone();
-    let several = plan.devices.len() > 1;
-    let mux = Mux::start(move |line: &mux::Line| console.worker_line(line, several))?;
+    let mux = Mux::start(move |stream, lines| console.write(stream, lines))?;
     let port = if plan.own_worker { None } else { Some(HeldPort::take()?) };
     let journal = Journal::open(&plan.run.events())?;
     let mut actor = Actor {
@@ -148,17 +147,29 @@ fn seed(plan: &LaunchPlan) -> u64 {
 
 impl Actor<'_> {
     fn run(&mut self, state: &mut Supervisor, inputs: &Receiver<Input>, mut clock: Clock) -> Outcome {
-        let mut events = vec![Event::Begin];
+        let mut events = VecDeque::from([Event::Begin]);
+        let mut todo: VecDeque<Action> = VecDeque::new();
         loop {
-            for event in std::mem::take(&mut events) {
-                for action in state.on(clock.at(monotonic()), event) {
-                    if let Action::Finish(outcome) = action {
-                        return outcome;
-                    }
-                    events.extend(self.act(clock.at(monotonic()), action));
-                }
+            while let Some(event) = events.pop_front() {
+                todo.extend(state.on(clock.at(monotonic()), event));
             }
-            if !events.is_empty() {
+            if let Some(action) = todo.pop_front() {
+                match action {
+                    Action::Finish(outcome) => return outcome,
+                    // Starting takes time; a signal, or a worker that failed meanwhile, is heard before the next.
+                    Action::Spawn { attempt, rank } => {
+                        while let Ok(input) = inputs.try_recv() {
+                            self.take(input, &mut clock, &mut events);
+                        }
+                        self.bury(clock.at(monotonic()), &mut events);
+                        match (events.is_empty(), state.is_ending()) {
+                            (false, _) => todo.push_front(action),
+                            (true, true) => events.push_back(Event::NotStarted { attempt, rank }),
+                            (true, false) => events.push_back(self.spawn(attempt, rank)),
+                        }
+                    }
+                    action => events.extend(self.act(clock.at(monotonic()), action)),
+                }
                 continue;
             }
             let ending = self.ending.front().map(|ending| ending.latest);
@@ -169,23 +180,31 @@ impl Actor<'_> {
                 None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match next {
-                Ok(Input::Event(Event::Signal(signal))) if self.pauses(&mut clock, signal) => {}
-                Ok(Input::Event(event)) => events.push(event),
-                Ok(Input::Child) => self.reap(clock.at(monotonic())),
-                Ok(Input::Connected(attempt, rank, line)) => {
-                    if let Some(running) = self.running_in(attempt, rank) {
-                        running.line = Some(line);
-                    }
+                Ok(input) => self.take(input, &mut clock, &mut events),
+                Err(_) if state.deadline().is_some_and(|at| at <= clock.at(monotonic())) => {
+                    events.push_back(Event::Tick);
                 }
-                Ok(Input::Closed(attempt, rank)) => {
-                    if let Some(running) = self.running_in(attempt, rank) {
-                        running.closed = true;
-                    }
-                }
-                Err(_) if state.deadline().is_some_and(|at| at <= clock.at(monotonic())) => events.push(Event::Tick),
                 Err(_) => {}
             }
             self.bury(clock.at(monotonic()), &mut events);
+        }
+    }
+
+    fn take(&mut self, input: Input, clock: &mut Clock, events: &mut VecDeque<Event>) {
+        match input {
+            Input::Event(Event::Signal(signal)) if self.pauses(clock, signal) => {}
+            Input::Event(event) => events.push_back(event),
+            Input::Child => self.reap(clock.at(monotonic())),
+            Input::Connected(attempt, rank, line) => {
+                if let Some(running) = self.running_in(attempt, rank) {
+                    running.line = Some(line);
+                }
+            }
+            Input::Closed(attempt, rank) => {
+                if let Some(running) = self.running_in(attempt, rank) {
+                    running.closed = true;
+                }
+            }
         }
     }
 
@@ -223,14 +242,14 @@ impl Actor<'_> {
     }
 
     /// Tells of the workers that ended, in order, each once it was heard out: its last words say why it ended.
-    fn bury(&mut self, now: Duration, events: &mut Vec<Event>) {
+    fn bury(&mut self, now: Duration, events: &mut VecDeque<Event>) {
         while let Some(Ending { attempt, rank, how, latest }) = self.ending.front() {
             let heard_out = self.running.get(rank).is_none_or(|running| running.closed);
             if !heard_out && now < *latest {
                 return;
             }
             let (attempt, rank, how) = (*attempt, *rank, *how);
-            events.push(Event::Exited { attempt, rank, how });
+            events.push_back(Event::Exited { attempt, rank, how });
             self.running.remove(&rank);
             self.ending.pop_front();
         }
@@ -238,7 +257,6 @@ impl Actor<'_> {
 
     fn act(&mut self, now: Duration, action: Action) -> Option<Event> {
         match action {
-            Action::Spawn { attempt, rank } => return Some(self.spawn(attempt, rank)),
             Action::Welcome { attempt, comm_id, arena_bytes } => {
                 if arena_bytes > 0 && self.arena.is_none() {
                     match Arena::new(arena_bytes) {
@@ -281,7 +299,8 @@ impl Actor<'_> {
             Action::Show(display) => self.screen.show(&display),
             Action::Tell(text) => self.screen.tell(&text),
             Action::Record(record) => self.record(now, &record),
-            Action::Finish(_) => {}
+            // The loop's own.
+            Action::Spawn { .. } | Action::Finish(_) => {}
         }
         None
     }
@@ -347,6 +366,9 @@ impl Actor<'_> {
         };
         let mut child: Child = program.spawn_worker().map_err(SpawnError::Exec)?;
         let tail = self.tails.entry(rank).or_default().clone();
+        // Who works alone needs no name.
+        let prefix = if self.plan.devices.len() > 1 { format!("[{rank}] ") } else { String::new() };
+        let sinks = Sinks { log, tail, prefix };
         let outputs: [(Stream, Option<Box<dyn std::io::Read + Send>>); 2] = [
             (Stream::Out, child.stdout.take().map(|pipe| Box::new(pipe) as _)),
             (Stream::Err, child.stderr.take().map(|pipe| Box::new(pipe) as _)),
@@ -355,7 +377,7 @@ impl Actor<'_> {
             let screen = self.screen.clone();
             let warn = move |warning: String| screen.tell(&warning);
             if let Some(pipe) = pipe {
-                self.mux.read(rank, stream, pipe, log.clone(), tail.clone(), warn)?;
+                self.mux.read(rank, stream, pipe, sinks.clone(), warn)?;
             }
         }
         self.running

@@ -32,6 +32,13 @@ pub enum Event {
         /// Why, in words.
         why: String,
     },
+    /// A worker was not started, since the job is ending already.
+    NotStarted {
+        /// In which attempt.
+        attempt: Attempt,
+        /// Which worker.
+        rank: Rank,
+    },
     /// A worker said something.
     Said {
         /// In which attempt.
@@ -70,7 +77,7 @@ pub enum Event {
 /// Something to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Start a worker; [`Event::Spawned`] or [`Event::SpawnFailed`] follows.
+    /// Start a worker; [`Event::Spawned`], [`Event::SpawnFailed`] or [`Event::NotStarted`] follows.
     Spawn {
         /// In which attempt.
         attempt: Attempt,

@@ -160,6 +160,11 @@ impl Supervisor {
         self.settings.time_limit.map(|limit| limit.saturating_sub(self.settings.grace))
     }
 
+    /// Whether this attempt is being ended, so that no more of it is to be started.
+    pub fn is_ending(&self) -> bool {
+        self.phase != Phase::Running
+    }
+
     /// Whether the job is over and nothing more will be done.
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
@@ -190,6 +195,10 @@ impl Supervisor {
                 let fault = Some(Fault { message: format!("could not be started: {why}"), code, blames: None });
                 self.gone(now, Exit { rank, how: None, fault, at: now, by_us: false, clean: false }, &mut todo);
             }
+            Event::NotStarted { attempt, rank } if self.knows(attempt, rank) => {
+                self.workers[rank.index()].life = Life::Gone;
+                self.sweep_if_all_gone(now, &mut todo);
+            }
             Event::Said { attempt, rank, message } if self.is_running(attempt, rank) => {
                 self.said(now, rank, message, &mut todo);
             }
@@ -209,6 +218,7 @@ impl Supervisor {
             // of an attempt that is over, or of a worker that is gone
             Event::Spawned { .. }
             | Event::SpawnFailed { .. }
+            | Event::NotStarted { .. }
             | Event::Said { .. }
             | Event::Refused { .. }
             | Event::Exited { .. } => {}
@@ -307,6 +317,10 @@ impl Supervisor {
         if self.phase == Phase::Running && !clean {
             self.stop_peers(now, rank, &how, todo);
         }
+        self.sweep_if_all_gone(now, todo);
+    }
+
+    fn sweep_if_all_gone(&mut self, now: Duration, todo: &mut Vec<Action>) {
         if self.workers.iter().all(|worker| worker.life == Life::Gone) {
             // What is left of the grace belongs to what the workers started, if someone asked for an orderly end.
             let grace = match self.phase {
@@ -389,8 +403,10 @@ impl Supervisor {
         } else if [SIGINT, SIGTERM, SIGQUIT, SIGHUP].contains(&signal) {
             self.ask_all_to_stop(now, Stopped::Signal(signal), todo);
         } else {
+            // Our own trainers have no use for other signals, and would die of them.
             let attempt = self.attempt;
-            todo.extend(self.running().into_iter().map(|rank| Action::Signal { attempt, rank, signal }));
+            let others = self.running().into_iter().filter(|rank| self.roll.greeted(*rank) != Some(true));
+            todo.extend(others.map(|rank| Action::Signal { attempt, rank, signal }).collect::<Vec<_>>());
         }
     }
 

@@ -111,14 +111,33 @@ impl Config {
         toml::to_string(self).expect("settings are plain values")
     }
 
-    /// A digest of everything that decides the numbers, as hex: two runs with the same digest, data and code
-    /// compute the same. What only decides the rhythm of logs and checkpoints is left out.
-    pub fn digest(&self) -> String {
+    /// What decides the numbers: all but the rhythm of logs and checkpoints.
+    fn numbers(&self) -> Config {
         let mut numbers = self.clone();
         numbers.train.log_every = 0;
         numbers.train.checkpoint_every = 0;
         numbers.train.checkpoint_keep = 0;
-        let bytes = numbers.to_toml();
+        numbers
+    }
+
+    /// The keys in which `other` differs so that it would compute something else, with both values.
+    pub fn differences(&self, other: &Config) -> Vec<String> {
+        let flat = |config: &Config| -> Vec<(String, String)> {
+            let document: toml::Table = config.numbers().to_toml().parse().expect("it was just written");
+            let keys = document.into_iter().flat_map(|(section, keys)| {
+                let keys = keys.as_table().cloned().unwrap_or_default();
+                keys.into_iter().map(move |(key, value)| (format!("{section}.{key}"), value.to_string()))
+            });
+            keys.collect()
+        };
+        let pairs = flat(self).into_iter().zip(flat(other));
+        pairs.filter(|(a, b)| a != b).map(|(a, b)| format!("{} = {} instead of {}", a.0, b.1, a.1)).collect()
+    }
+
+    /// A digest of everything that decides the numbers, as hex: two runs with the same digest, data and code
+    /// compute the same.
+    pub fn digest(&self) -> String {
+        let bytes = self.numbers().to_toml();
         Sha256::digest(bytes.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
     }
 
