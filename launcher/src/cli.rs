@@ -1,6 +1,8 @@
 //! The command line. Launch options stand before the verb and serve every verb.
 
-use crate::commands::{devices::DevicesArgs, report::ReportArgs, run::RunArgs, train::TrainArgs};
+use crate::commands::{
+    devices::DevicesArgs, ls::LsArgs, report::ReportArgs, run::RunArgs, stop::StopArgs, train::TrainArgs,
+};
 use crate::devices::visible::Gpus;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::num::NonZeroU32;
@@ -30,6 +32,10 @@ pub enum Command {
     Report(ReportArgs),
     /// Show the devices of this machine and which of them a launch would use
     Devices(DevicesArgs),
+    /// Show the jobs of this user on this machine
+    Ls(LsArgs),
+    /// End a job in order, from any terminal
+    Stop(StopArgs),
 }
 
 /// How to launch.

@@ -4,6 +4,7 @@
 //! RUN/
 //!   config.toml           the resolved settings
 //!   plan.json             what was started, with the origin of every value
+//!   job.json              which process is to be signalled, while it runs
 //!   events.jsonl          what happened to processes, a line each
 //!   metrics.jsonl         what training measured, a line each
 //!   tensorboard/          the same for TensorBoard
@@ -42,6 +43,8 @@ impl RunDir {
         config = "config.toml";
         /// What was started, as JSON.
         plan = "plan.json";
+        /// Which process runs it, or ran it last, as JSON.
+        job = "job.json";
         /// What happened to processes, as lines of JSON.
         events = "events.jsonl";
         /// What training measured, as lines of JSON ([`crate::metric::Metric`]).

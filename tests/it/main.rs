@@ -4,6 +4,7 @@ mod hanging;
 mod house_rules;
 mod launching;
 mod library;
+mod ls_stop;
 mod output;
 mod readme;
 mod refusals;

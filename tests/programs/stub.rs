@@ -41,8 +41,10 @@ fn main() -> anyhow::Result<ExitCode> {
                 world.progress(step, Phase::Step, None);
                 world.collective().barrier()?;
             }
-            while sinner {
-                std::thread::park();
+            if sinner {
+                loop {
+                    std::thread::park();
+                }
             }
         }
         "slow-phases" => {

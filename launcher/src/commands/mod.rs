@@ -3,8 +3,10 @@
 pub mod devices;
 pub mod failure;
 pub mod launch;
+pub mod ls;
 pub mod report;
 pub mod run;
+pub mod stop;
 pub mod train;
 
 use foxlaunch_shared::exit;

@@ -23,7 +23,7 @@ pub struct RunArgs {
 }
 
 /// Does it.
-pub fn run(args: RunArgs, options: &LaunchOptions) -> Done {
+pub fn run(args: RunArgs, options: &LaunchOptions, scratch: &Path) -> Done {
     let (program, args_of_program) = program_of(args.command)?;
     let chosen = devices::choose(options, 1)?;
     let run = run_folder::choose(args.out.as_deref(), "run")?;
@@ -52,7 +52,7 @@ pub fn run(args: RunArgs, options: &LaunchOptions) -> Done {
         preview: None,
         run,
     };
-    launch(&plan, options, None)
+    launch(&plan, options, scratch, None)
 }
 
 /// What to execute: a Python file that cannot be executed itself goes to the interpreter, unbuffered so that its

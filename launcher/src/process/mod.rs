@@ -4,11 +4,13 @@
 pub mod child;
 pub mod command;
 pub mod descendants;
+pub mod identity;
 pub mod inspect;
 pub mod lifeline;
 pub mod memory;
 pub mod port;
 pub mod print;
+pub mod scratch;
 pub mod signals;
 
 /// The time since some fixed point of this machine, which no one sets back.
