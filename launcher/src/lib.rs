@@ -49,7 +49,7 @@ pub fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let done = match args.split_first() {
         Some((verb, rest)) if verb == guardian::SUPERVISE => supervise_to_the_end(rest),
-        _ => guard(args),
+        _ => guard(cli::with_verb(args, |word| Path::new(word).is_file())),
     };
     let code = done.unwrap_or_else(|refusal| {
         print::err(format_args!("foxlaunch: {}", refusal.message));
@@ -61,7 +61,7 @@ pub fn main() -> ExitCode {
 
 /// The outer process. What starts workers goes to a supervisor; the rest is done here.
 fn guard(args: Vec<OsString>) -> Done {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(named(&args));
     match &cli.command {
         Command::Devices(devices) => commands::devices::devices(devices, &cli.launch),
         Command::Report(report) => commands::report::report(report),
@@ -71,6 +71,11 @@ fn guard(args: Vec<OsString>) -> Done {
             guardian::guard(args).map_err(|error| Refusal::new(exit::SOFTWARE, format!("cannot start: {error}")))
         }
     }
+}
+
+/// `args` behind the name that help and errors show.
+fn named(args: &[OsString]) -> impl Iterator<Item = OsString> {
+    std::iter::once(OsString::from("foxlaunch")).chain(args.iter().cloned())
 }
 
 /// The supervisor, which ends nothing before all below it: its end kills the workers, but not what they started.
@@ -86,7 +91,7 @@ fn supervise(args: &[OsString]) -> Done {
     let scratch = below_guardian().ok_or_else(|| {
         Refusal::new(exit::USAGE, format!("{} is for foxlaunch itself; see foxlaunch --help", guardian::SUPERVISE))
     })?;
-    let cli = Cli::parse_from(std::iter::once(OsString::from("foxlaunch")).chain(args.iter().cloned()));
+    let cli = Cli::parse_from(named(args));
     match cli.command {
         Command::Train(train) => commands::train::train(&train, &cli.launch, &scratch),
         Command::Run(run) => commands::run::run(run, &cli.launch, &scratch),

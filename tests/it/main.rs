@@ -12,5 +12,6 @@ mod restarting;
 mod resuming;
 mod session;
 mod source;
+mod torchrun;
 mod training;
 mod watching;

@@ -34,6 +34,10 @@ pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, scratch: &Path, headli
     }
     plan.notes.iter().for_each(|note| screen.mention(note));
     headline.iter().for_each(|line| screen.mention(line));
+    if options.tee.is_some() || options.redirects.is_some() {
+        let logs = plan.logs.display();
+        screen.mention(&format!("--tee and --redirects change nothing: all output is shown, and kept in {logs}"));
+    }
     let finished = act::supervise(plan, screen.clone())?;
     failure(plan, &finished).iter().for_each(|line| screen.tell(line));
     Ok(finished.outcome.code)
