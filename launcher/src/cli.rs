@@ -1,7 +1,8 @@
 //! The command line. Launch options stand before the verb and serve every verb.
 
 use crate::commands::{
-    devices::DevicesArgs, ls::LsArgs, report::ReportArgs, run::RunArgs, stop::StopArgs, train::TrainArgs,
+    devices::DevicesArgs, doctor::DoctorArgs, ls::LsArgs, report::ReportArgs, run::RunArgs, stop::StopArgs,
+    train::TrainArgs,
 };
 use crate::devices::visible::Gpus;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -33,6 +34,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Show the devices of this machine and which of them a launch would use
     Devices(DevicesArgs),
+    /// Show what would hinder a job here, and what to do about it
+    Doctor(DoctorArgs),
     /// Show the jobs of this user on this machine
     Ls(LsArgs),
     /// End a job in order, from any terminal

@@ -1,5 +1,6 @@
 //! foxlaunch seen from outside, and the rules that its source keeps.
 
+mod doctor;
 mod hanging;
 mod house_rules;
 mod launching;

@@ -1,6 +1,7 @@
 //! The verbs: each file holds a verb's arguments and what it does.
 
 pub mod devices;
+pub mod doctor;
 pub mod failure;
 pub mod launch;
 pub mod ls;

@@ -12,6 +12,7 @@ pub mod port;
 pub mod print;
 pub mod scratch;
 pub mod signals;
+pub mod surroundings;
 
 /// The time since some fixed point of this machine, which no one sets back.
 pub fn monotonic() -> std::time::Duration {
