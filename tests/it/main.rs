@@ -7,6 +7,7 @@ mod launching;
 mod library;
 mod ls_stop;
 mod output;
+mod progress;
 mod readme;
 mod refusals;
 mod restarting;
