@@ -1,8 +1,12 @@
 //! The command line. Launch options stand before the verb and serve every verb.
 
-use crate::commands::{devices::DevicesArgs, report::ReportArgs, run::RunArgs, train::TrainArgs};
+use crate::commands::{
+    devices::DevicesArgs, doctor::DoctorArgs, ls::LsArgs, report::ReportArgs, run::RunArgs, stop::StopArgs,
+    train::TrainArgs,
+};
 use crate::devices::visible::Gpus;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,6 +33,12 @@ pub enum Command {
     Report(ReportArgs),
     /// Show the devices of this machine and which of them a launch would use
     Devices(DevicesArgs),
+    /// Show what would hinder a job here, and what to do about it
+    Doctor(DoctorArgs),
+    /// Show the jobs of this user on this machine
+    Ls(LsArgs),
+    /// End a job in order, from any terminal
+    Stop(StopArgs),
 }
 
 /// How to launch.
@@ -40,9 +50,10 @@ pub struct LaunchOptions {
     /// Use the processor, also where there are NVIDIA devices
     #[arg(long)]
     pub cpu: bool,
-    /// How many workers [default: one per device; on the processor 2 for training, 1 for `run`]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub nproc: Option<u32>,
+    /// How many workers; also `gpu` (one per device), `cpu` (one per core, on the processor) or `auto` (one per
+    /// device, else per core) [default: one per device; on the processor 2 for training, 1 for `run`]
+    #[arg(long, visible_alias = "nproc-per-node", alias = "nproc_per_node", value_name = "N", value_parser = Nproc::parse)]
+    pub nproc: Option<Nproc>,
     /// Which devices a program under `run` sees
     #[arg(long, value_name = "WHICH", default_value = "all")]
     pub visible: Visible,
@@ -53,7 +64,7 @@ pub struct LaunchOptions {
     #[arg(long, value_name = "D", default_value = "5s", value_parser = crate::plan::duration::parse)]
     pub peer_grace: Duration,
     /// How often a job that failed is started again, from its last checkpoint
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, alias = "max_restarts", value_name = "N", default_value_t = 0)]
     pub max_restarts: u32,
     /// Time from a worker's hello to its first step
     #[arg(long, value_name = "D", default_value = "10m", value_parser = crate::plan::duration::parse)]
@@ -69,8 +80,20 @@ pub struct LaunchOptions {
     #[arg(long, value_name = "SIG", value_parser = crate::process::signals::parse)]
     pub checkpoint_signal: Option<i32>,
     /// Where the workers' logs go [default: the run folder's logs/]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, alias = "log_dir", value_name = "DIR")]
     pub log_dir: Option<PathBuf>,
+    /// Understood as torchrun's, and true of every launch: one host, and no meeting place
+    #[arg(long)]
+    pub standalone: bool,
+    /// Understood as torchrun's: there is one host, so it must be 1
+    #[arg(long, value_name = "N", value_parser = one_host)]
+    pub nnodes: Option<()>,
+    /// Understood as torchrun's, without effect: what the workers print is always shown and kept
+    #[arg(short = 't', long, value_name = "STREAMS")]
+    pub tee: Option<String>,
+    /// As `--tee`
+    #[arg(short = 'r', long, value_name = "STREAMS")]
+    pub redirects: Option<String>,
     /// Print the plan as JSON, with the origin of every value, and start no worker
     #[arg(long)]
     pub dry_run: bool,
@@ -86,4 +109,135 @@ pub enum Visible {
     Own,
     /// All selected ones, with LOCAL_RANK as its index into them.
     All,
+}
+
+/// How many workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nproc {
+    /// So many, at most [`MOST_WORKERS`].
+    Count(u32),
+    /// One for each device; there must be one.
+    Gpu,
+    /// One for each core, on the processor.
+    Cpu,
+    /// One for each device, or where there is none, for each core.
+    Auto,
+}
+
+/// More workers than any host has devices or cores for; a slip of the finger must not start a hundred thousand.
+pub const MOST_WORKERS: u32 = 1024;
+
+impl Nproc {
+    fn parse(text: &str) -> Result<Nproc, String> {
+        match text {
+            "gpu" => Ok(Nproc::Gpu),
+            "cpu" => Ok(Nproc::Cpu),
+            "auto" => Ok(Nproc::Auto),
+            _ => match text.parse() {
+                Ok(count) if (1..=MOST_WORKERS).contains(&count) => Ok(Nproc::Count(count)),
+                _ => Err(format!("{text:?} is no number of workers: use 1 to {MOST_WORKERS}, gpu, cpu or auto")),
+            },
+        }
+    }
+}
+
+fn one_host(text: &str) -> Result<(), String> {
+    match text {
+        "1" | "1:1" => Ok(()),
+        _ => Err("several hosts are not supported".to_owned()),
+    }
+}
+
+/// `args` with the verb `run` where a person left it out: before a file, or before what only `run` understands.
+/// `is_file` says whether a word is a file's path.
+pub fn with_verb(mut args: Vec<OsString>, is_file: impl Fn(&OsStr) -> bool) -> Vec<OsString> {
+    let cli = Cli::command();
+    let mut at = 0;
+    while let Some(word) = args.get(at) {
+        let text = word.to_string_lossy();
+        if let "-m" | "--module" | "--no-python" = text.as_ref() {
+            args.insert(at, RUN.into());
+            return args;
+        }
+        match takes_next(&cli, &text) {
+            Some(true) => at += 2,
+            Some(false) => at += 1,
+            None => {
+                let is_verb = text == "help" || cli.find_subcommand(text.as_ref()).is_some();
+                if !text.starts_with('-') && !is_verb && is_file(word) {
+                    args.insert(at, RUN.into());
+                }
+                return args;
+            }
+        }
+    }
+    args
+}
+
+const RUN: &str = "run";
+
+/// Whether the launch option `word` takes the next word as its value; `None` if it is no launch option.
+fn takes_next(cli: &clap::Command, word: &str) -> Option<bool> {
+    let takes = |arg: &clap::Arg| arg.get_action().takes_values();
+    if let Some(long) = word.strip_prefix("--") {
+        let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+        let is_meant = |arg: &&clap::Arg| {
+            arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|all| all.contains(&name))
+        };
+        return cli.get_arguments().find(is_meant).map(|arg| takes(arg) && value.is_none());
+    }
+    // `-qt3` is `-q -t 3`: the first that takes a value takes the rest, or the next word if there is none.
+    let short = word.strip_prefix('-').filter(|letters| !letters.is_empty())?;
+    for (place, letter) in short.char_indices() {
+        let arg = cli.get_arguments().find(|arg| arg.get_short() == Some(letter))?;
+        if takes(arg) {
+            return Some(place + letter.len_utf8() == short.len());
+        }
+    }
+    Some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_verb_is_run() {
+        let given = |line: &str| {
+            let args = line.split(' ').map(OsString::from).collect();
+            let words = with_verb(args, |word| word == "train.py" || word == "run" || word == "3");
+            words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        for (typed, meant) in [
+            ("train.py --lr 3", "run train.py --lr 3"),
+            ("--nproc 2 train.py", "--nproc 2 run train.py"),
+            ("--nproc_per_node=2 --standalone train.py x", "--nproc_per_node=2 --standalone run train.py x"),
+            ("-qt 3 train.py", "-qt 3 run train.py"),
+            ("-t3 train.py", "-t3 run train.py"),
+            ("--nproc-per-node auto -m pkg.train --lr 3", "--nproc-per-node auto run -m pkg.train --lr 3"),
+            ("--no-python train.py", "run --no-python train.py"),
+            ("run train.py", "run train.py"),
+            ("--cpu run train.py", "--cpu run train.py"),
+            ("train dqn", "train dqn"),
+            ("missing.py", "missing.py"),
+            ("--unknown train.py", "--unknown train.py"),
+            ("-x train.py", "-x train.py"),
+            ("-- train.py", "-- train.py"),
+            ("--version", "--version"),
+            ("help run", "help run"),
+        ] {
+            assert_eq!(given(typed), meant);
+        }
+        assert!(with_verb(Vec::new(), |_| true).is_empty());
+    }
+
+    #[test]
+    fn torchruns_words_are_understood() {
+        let cli = |line: &str| Cli::try_parse_from(line.split(' '));
+        let launch = cli("foxlaunch --nproc_per_node gpu --nnodes 1:1 -t 3 -r 1:3 --standalone run x").unwrap().launch;
+        assert_eq!((launch.nproc, launch.tee.as_deref()), (Some(Nproc::Gpu), Some("3")));
+        for wrong in ["--nproc 0", "--nproc -1", "--nproc many", "--nnodes 2"] {
+            assert!(cli(&format!("foxlaunch {wrong} run x")).is_err(), "{wrong}");
+        }
+    }
 }

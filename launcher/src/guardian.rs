@@ -5,13 +5,12 @@
 //! of the lifeline and does the same. It has one thread and holds nothing else, so that little can go wrong in it.
 
 use crate::process::child::{self, Ended};
-use crate::process::{command, descendants, lifeline, print, signals};
+use crate::process::{command, descendants, lifeline, print, scratch, signals};
 use foxlaunch_shared::{env, exit};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::Path;
 use std::time::Duration;
 
 /// How long we wait for processes that do not even end when killed.
@@ -27,12 +26,12 @@ pub fn guard(args: Vec<OsString>) -> std::io::Result<i32> {
     let watched: Vec<Signal> = passed.iter().copied().chain([Signal::SIGCHLD]).collect();
     let events = signals::as_descriptor(&watched, true)?;
 
-    let scratch = make_scratch()?;
+    let folder = scratch::make()?;
     let (_kept_until_we_end, inherited) = lifeline::make()?;
     let number = inherited.as_raw_fd().to_string();
     let arguments: Vec<OsString> = std::iter::once(SUPERVISE.into()).chain(args).collect();
     let environment =
-        [(env::FOXLAUNCH_LIFELINE, OsStr::new(&number)), (env::FOXLAUNCH_SCRATCH, scratch.path().as_os_str())];
+        [(env::FOXLAUNCH_LIFELINE, OsStr::new(&number)), (env::FOXLAUNCH_SCRATCH, folder.path().as_os_str())];
     let supervisor = command::spawn_supervisor(&arguments, &environment)?;
     drop(inherited);
 
@@ -61,7 +60,7 @@ pub fn guard(args: Vec<OsString>) -> std::io::Result<i32> {
             process.pid, process.name
         ));
     }
-    remove_scratch(scratch.path());
+    scratch::remove(folder.path());
     Ok(match ended {
         Ended::Code(code) => code,
         // Before its event loop runs, the supervisor ends by the signal itself.
@@ -84,20 +83,4 @@ fn reap(supervisor: u32) -> Option<Ended> {
         }
     }
     found
-}
-
-/// A folder of mode 0700 for the channels' sockets. Its path must be short: a socket's is cut at 107 bytes.
-fn make_scratch() -> std::io::Result<tempfile::TempDir> {
-    let here = std::env::temp_dir();
-    let root = if here.as_os_str().len() <= 50 { here } else { "/tmp".into() };
-    let made = tempfile::Builder::new().prefix("foxlaunch-").rand_bytes(8).tempdir_in(&root);
-    made.map_err(|error| {
-        let words = format!("no folder for sockets can be made in {} (TMPDIR): {error}", root.display());
-        std::io::Error::new(error.kind(), words)
-    })
-}
-
-/// Removes the folder; also called by the supervisor when the guardian is gone.
-pub fn remove_scratch(path: &Path) {
-    let _ = std::fs::remove_dir_all(path);
 }

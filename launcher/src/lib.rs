@@ -11,6 +11,7 @@
 //! | [`plan`] | arguments, settings and [`devices`] become one plan; past it no code looks at what was typed |
 //! | [`supervisor`] | what happens becomes events, `state` decides purely, `act` does |
 //! | [`rendezvous`], [`logs`], [`process`] | the workers' channels, their output, the operating system |
+//! | [`registry`] | which jobs run, so that any terminal can find and stop one |
 //! | [`screen`], [`report`] | what a person sees meanwhile and after |
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -22,6 +23,7 @@ pub mod guardian;
 pub mod logs;
 pub mod plan;
 pub mod process;
+pub mod registry;
 pub mod rendezvous;
 pub mod report;
 pub mod screen;
@@ -31,7 +33,7 @@ use clap::Parser;
 use cli::{Cli, Command};
 use commands::{Done, Refusal};
 use foxlaunch_shared::{env, exit};
-use process::{command, descendants, lifeline, print, signals};
+use process::{command, descendants, lifeline, print, scratch, signals};
 use std::ffi::OsString;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
@@ -47,7 +49,7 @@ pub fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let done = match args.split_first() {
         Some((verb, rest)) if verb == guardian::SUPERVISE => supervise_to_the_end(rest),
-        _ => guard(args),
+        _ => guard(cli::with_verb(args, |word| Path::new(word).is_file())),
     };
     let code = done.unwrap_or_else(|refusal| {
         print::err(format_args!("foxlaunch: {}", refusal.message));
@@ -59,14 +61,22 @@ pub fn main() -> ExitCode {
 
 /// The outer process. What starts workers goes to a supervisor; the rest is done here.
 fn guard(args: Vec<OsString>) -> Done {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(named(&args));
     match &cli.command {
         Command::Devices(devices) => commands::devices::devices(devices, &cli.launch),
         Command::Report(report) => commands::report::report(report),
+        Command::Doctor(doctor) => commands::doctor::doctor(doctor),
+        Command::Ls(ls) => commands::ls::ls(ls),
+        Command::Stop(stop) => commands::stop::stop(stop),
         Command::Train(_) | Command::Run(_) => {
             guardian::guard(args).map_err(|error| Refusal::new(exit::CANT_CREATE, format!("cannot start: {error}")))
         }
     }
+}
+
+/// `args` behind the name that help and errors show.
+fn named(args: &[OsString]) -> impl Iterator<Item = OsString> {
+    std::iter::once(OsString::from("foxlaunch")).chain(args.iter().cloned())
 }
 
 /// The supervisor, which ends nothing before all below it: its end kills the workers, but not what they started.
@@ -82,11 +92,13 @@ fn supervise(args: &[OsString]) -> Done {
     let scratch = below_guardian().ok_or_else(|| {
         Refusal::new(exit::USAGE, format!("{} is for foxlaunch itself; see foxlaunch --help", guardian::SUPERVISE))
     })?;
-    let cli = Cli::parse_from(std::iter::once(OsString::from("foxlaunch")).chain(args.iter().cloned()));
+    let cli = Cli::parse_from(named(args));
     match cli.command {
         Command::Train(train) => commands::train::train(&train, &cli.launch, &scratch),
-        Command::Run(run) => commands::run::run(run, &cli.launch),
-        Command::Devices(_) | Command::Report(_) => Err(Refusal::new(exit::SOFTWARE, "nothing to supervise")),
+        Command::Run(run) => commands::run::run(run, &cli.launch, &scratch),
+        Command::Devices(_) | Command::Doctor(_) | Command::Report(_) | Command::Ls(_) | Command::Stop(_) => {
+            Err(Refusal::new(exit::SOFTWARE, "nothing to supervise"))
+        }
     }
 }
 
@@ -106,7 +118,7 @@ fn below_guardian() -> Option<PathBuf> {
 fn after_the_guardian(scratch: &Path) {
     command::close_gate();
     descendants::kill_all(LAST_WAIT, |_, _| {});
-    guardian::remove_scratch(scratch);
+    scratch::remove(scratch);
     // Not an orderly end: other threads may hold locks, and no one is left to see a code.
     std::process::exit(exit::SUPERVISOR_LOST);
 }

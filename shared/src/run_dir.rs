@@ -4,6 +4,7 @@
 //! RUN/
 //!   config.toml           the resolved settings
 //!   plan.json             what was started, with the origin of every value
+//!   job.json              which process is to be signalled, while it runs
 //!   events.jsonl          what happened to processes, a line each
 //!   metrics.jsonl         what training measured, a line each
 //!   tensorboard/          the same for TensorBoard
@@ -44,6 +45,8 @@ impl RunDir {
         plan = "plan.json";
         /// Held by the job that writes here.
         lock = ".lock";
+        /// Which process runs it, or ran it last, as JSON.
+        job = "job.json";
         /// What happened to processes, as lines of JSON.
         events = "events.jsonl";
         /// What training measured, as lines of JSON ([`crate::metric::Metric`]).

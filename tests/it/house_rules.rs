@@ -8,12 +8,16 @@ const LONGEST: usize = 500;
 /// Each module of the launcher and what it may use. `lib.rs` and `main.rs` are maps and may name all.
 const LAUNCHER: &[(&str, &[&str])] = &[
     ("cli", &["commands", "devices", "plan", "process"]),
-    ("commands", &["cli", "devices", "guardian", "plan", "process", "report", "screen", "supervisor", "tune"]),
+    (
+        "commands",
+        &["cli", "devices", "guardian", "plan", "process", "registry", "report", "screen", "supervisor", "tune"],
+    ),
     ("devices", &["process"]),
     ("guardian", &["process"]),
     ("logs", &[]),
     ("plan", &["cli", "devices", "process"]),
     ("process", &[]),
+    ("registry", &["process"]),
     ("rendezvous", &["process"]),
     ("report", &[]),
     // The table at the end is made from the report.

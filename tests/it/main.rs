@@ -1,16 +1,20 @@
 //! foxlaunch seen from outside, and the rules that its source keeps.
 
 mod chaos;
+mod doctor;
 mod hanging;
 mod house_rules;
 mod launching;
 mod library;
+mod ls_stop;
 mod output;
+mod progress;
 mod readme;
 mod refusals;
 mod restarting;
 mod resuming;
 mod session;
 mod source;
+mod torchrun;
 mod training;
 mod watching;

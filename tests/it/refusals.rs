@@ -22,7 +22,7 @@ fn a_wrong_command_line() {
     refused(&session, "--grace soon run -- true", 2, "no duration");
     refused(&session, "--cpu --gpus 0 run -- true", 2, "exclude each other");
     refused(&session, "--nproc 0 --cpu run -- true", 2, "--nproc");
-    refused(&session, "--nproc 99999 --cpu run -- true", 2, "1..=1024");
+    refused(&session, "--nproc 99999 --cpu run -- true", 2, "use 1 to 1024");
     refused(&session, "--cpu run --nproc 2 -- true", 2, "launch options stand before the verb");
     refused(&session, "__supervise run -- true", 2, "for foxlaunch itself");
 }

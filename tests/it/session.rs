@@ -63,6 +63,7 @@ impl Session {
             .env(name, value)
             .env("FOXLAUNCH_WORKER", env!("CARGO_BIN_EXE_fox-test-worker"))
             .env("TMPDIR", self.scratch())
+            .env("XDG_RUNTIME_DIR", self.runtime())
             .env_remove("CUDA_VISIBLE_DEVICES")
             .stdin(Stdio::null());
         command
@@ -72,6 +73,13 @@ impl Session {
     pub(crate) fn scratch(&self) -> PathBuf {
         let path = self.path("tmp");
         std::fs::create_dir_all(&path).expect("a folder for sockets");
+        path
+    }
+
+    /// The folder in which the launcher writes down which jobs run.
+    pub(crate) fn runtime(&self) -> PathBuf {
+        let path = self.path("runtime");
+        std::fs::create_dir_all(&path).expect("a folder for the list of jobs");
         path
     }
 

@@ -8,18 +8,21 @@ use crate::plan::devices::DeviceError;
 use crate::plan::run_folder::FolderError;
 use crate::plan::worker_binary::WorkerError;
 use crate::plan::{LaunchPlan, run_folder};
+use crate::process::identity::Identity;
 use crate::process::lock::FolderLock;
-use crate::process::{self, print};
+use crate::process::{self, print, scratch};
+use crate::registry::{self, Job};
 use crate::screen::Screen;
 use crate::supervisor::act;
 use foxlaunch_shared::exit;
 use foxlaunch_shared::run_dir::RunDir;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Starts what `plan` says, in its run folder, to the end. With `--dry-run` only the plan is printed.
-/// `headline` is the one line that tells a person what is started.
-pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, headline: Option<String>) -> Done {
+/// `scratch` is the guardian's folder; `headline` is the one line that tells a person what is started.
+pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, scratch: &Path, headline: Option<String>) -> Done {
     if options.dry_run {
         print::out(format_args!("{:#}", plan.to_json()));
         return Ok(exit::OK);
@@ -27,8 +30,17 @@ pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, headline: Option<Strin
     let screen = Arc::new(Screen::new(options.quiet));
     enough_files(plan.devices.len())?;
     let _ours_alone = keep(plan)?;
+    scratch::sweep_beside(scratch);
+    let entered = scratch::owner(scratch).and_then(|guardian| registry::enter(&job(plan, guardian)));
+    if let Err(error) = &entered {
+        screen.mention(&format!("foxlaunch ls will not show this job: {error}"));
+    }
     plan.notes.iter().for_each(|note| screen.mention(note));
     headline.iter().for_each(|line| screen.mention(line));
+    if options.tee.is_some() || options.redirects.is_some() {
+        let logs = plan.logs.display();
+        screen.mention(&format!("--tee and --redirects change nothing: all output is shown, and kept in {logs}"));
+    }
     let before = out_of_memory_kills();
     let finished = act::supervise(plan, screen.clone())?;
     failure(plan, &finished, out_of_memory_kills() > before).iter().for_each(|line| screen.tell(line));
@@ -45,6 +57,18 @@ fn enough_files(workers: usize) -> Result<(), Refusal> {
         "{workers} workers need {needed} open files, but the limit is {limit}: raise it with ulimit -n {needed}"
     );
     Err(Refusal::new(exit::UNAVAILABLE, words))
+}
+
+/// How the job is written down for `ls` and `stop`.
+fn job(plan: &LaunchPlan, guardian: Identity) -> Job {
+    Job {
+        guardian,
+        name: plan.run_id.to_string(),
+        verb: plan.verb.clone(),
+        workers: plan.world().0,
+        started: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
+        folder: plan.run.path().to_owned(),
+    }
 }
 
 /// Makes the run's folder, with the plan and the settings in it, and holds it for this job alone.

@@ -1,11 +1,14 @@
 //! The verbs: each file holds a verb's arguments and what it does.
 
 pub mod devices;
+pub mod doctor;
 pub mod failure;
 pub mod hints;
 pub mod launch;
+pub mod ls;
 pub mod report;
 pub mod run;
+pub mod stop;
 pub mod train;
 
 use foxlaunch_shared::exit;

@@ -17,14 +17,25 @@ pub struct RunArgs {
     /// The run's folder, which must be empty or not there [default: runs/run-<UTC>-<4 hex>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// CMD is a Python module, as torchrun's -m has it: run it under python3 -u -m
+    #[arg(short, long)]
+    pub module: bool,
+    /// Run CMD itself, also if it is a .py file that is not executable
+    #[arg(long, conflicts_with = "module")]
+    pub no_python: bool,
     /// The program and its arguments; a .py file that is not executable runs under python3
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
 
 /// Does it.
-pub fn run(args: RunArgs, options: &LaunchOptions) -> Done {
-    let (program, args_of_program) = program_of(args.command)?;
+pub fn run(args: RunArgs, options: &LaunchOptions, scratch: &Path) -> Done {
+    let interpreter = match (args.module, args.no_python) {
+        (true, _) => Interpreter::Module,
+        (_, true) => Interpreter::None,
+        _ => Interpreter::IfNeeded,
+    };
+    let (program, args_of_program) = program_of(args.command, interpreter)?;
     let chosen = devices::choose(options, 1)?;
     let run = run_folder::choose(args.out.as_deref(), "run")?;
     let plan = LaunchPlan {
@@ -52,12 +63,22 @@ pub fn run(args: RunArgs, options: &LaunchOptions) -> Done {
         preview: None,
         run,
     };
-    launch(&plan, options, None)
+    launch(&plan, options, scratch, None)
 }
 
-/// What to execute: a Python file that cannot be executed itself goes to the interpreter, unbuffered so that its
-/// output comes when it is printed.
-fn program_of(mut command: Vec<OsString>) -> Result<(PathBuf, Vec<OsString>), Refusal> {
+/// Whether what is to be executed goes to Python.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interpreter {
+    /// A .py file that cannot be executed itself does.
+    IfNeeded,
+    /// It is a module.
+    Module,
+    /// No.
+    None,
+}
+
+/// What to execute: what goes to the interpreter does so unbuffered, so that its output comes when it is printed.
+fn program_of(mut command: Vec<OsString>, how: Interpreter) -> Result<(PathBuf, Vec<OsString>), Refusal> {
     if command.is_empty() {
         return Err(Refusal::new(exit::USAGE, "run needs a program"));
     }
@@ -71,10 +92,12 @@ fn program_of(mut command: Vec<OsString>) -> Result<(PathBuf, Vec<OsString>), Re
     }
     let path = Path::new(&first);
     let is_python = path.extension().is_some_and(|extension| extension == "py");
-    let executable = std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o111 != 0);
-    if is_python && !executable {
-        command.splice(0..0, ["-u".into(), first]);
-        return Ok(("python3".into(), command));
-    }
-    Ok((first.into(), command))
+    let executable = || std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o111 != 0);
+    let before: &[&str] = match how {
+        Interpreter::Module => &["-u", "-m"],
+        Interpreter::IfNeeded if is_python && !executable() => &["-u"],
+        _ => return Ok((first.into(), command)),
+    };
+    command.splice(0..0, before.iter().map(OsString::from).chain([first]));
+    Ok(("python3".into(), command))
 }

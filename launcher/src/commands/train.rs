@@ -144,7 +144,7 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
         run,
     };
     let headline = plan.preview.as_ref().map(|preview| headline(&plan, preview, args.resume.is_some()));
-    let code = launch(&plan, options, headline)?;
+    let code = launch(&plan, options, scratch, headline)?;
     if code == exit::OK && !options.dry_run {
         let report = report::write(&plan.run)?;
         if !options.quiet {

@@ -1,6 +1,8 @@
 //! Which devices this machine has, and which of them a launch may use.
 
+pub mod nccl;
 pub mod nvml;
+pub mod topology;
 pub mod visible;
 
 /// An NVIDIA device as the driver's library tells of it; no context is made on it.

@@ -25,19 +25,37 @@ pub enum NvmlError {
 
 /// Asks for all devices, with a deadline: a sick driver may never answer.
 pub fn gpus() -> Result<Vec<Gpu>, NvmlError> {
+    within_deadline("nvml", ask)
+}
+
+/// The driver's version, if it tells.
+pub fn driver_version() -> Option<String> {
+    let ask = |nvml: &Nvml| nvml.sys_driver_version().map_err(|error| NvmlError::Driver(error.to_string()));
+    within_deadline("driver", ask).ok()
+}
+
+/// Puts `question` to the driver's library, on a thread `name`.
+pub(super) fn within_deadline<T: Send + 'static>(
+    name: &str,
+    question: impl FnOnce(&Nvml) -> Result<T, NvmlError> + Send + 'static,
+) -> Result<T, NvmlError> {
     let (answer, wait) = mpsc::channel();
+    let body = move || answer.send(open().and_then(|nvml| question(&nvml)));
     // A thread that never returns is left behind; this process ends without it.
-    if let Err(error) = crate::process::signals::spawn_deaf("nvml", move || answer.send(ask())) {
+    if let Err(error) = crate::process::signals::spawn_deaf(name, body) {
         return Err(NvmlError::Driver(error.to_string()));
     }
     wait.recv_timeout(DEADLINE).unwrap_or(Err(NvmlError::NoAnswer))
 }
 
-fn ask() -> Result<Vec<Gpu>, NvmlError> {
-    let nvml = Nvml::init().map_err(|error| match error {
+fn open() -> Result<Nvml, NvmlError> {
+    Nvml::init().map_err(|error| match error {
         nvml_wrapper::error::NvmlError::LibloadingError(_) => NvmlError::NoLibrary,
         other => NvmlError::Driver(other.to_string()),
-    })?;
+    })
+}
+
+fn ask(nvml: &Nvml) -> Result<Vec<Gpu>, NvmlError> {
     let driver = |error: nvml_wrapper::error::NvmlError| NvmlError::Driver(error.to_string());
     let count = nvml.device_count().map_err(driver)?;
     (0..count)

@@ -1,6 +1,6 @@
 //! Which devices the workers get, and why.
 
-use crate::cli::LaunchOptions;
+use crate::cli::{LaunchOptions, Nproc};
 use crate::devices::visible::{self, Gpus, Token, VisibleError};
 use crate::devices::{Gpu, nvml};
 use foxlaunch_shared::ids::DeviceId;
@@ -50,14 +50,24 @@ impl Chosen {
 /// `cpu_workers` is how many there are on the processor if nothing says otherwise.
 pub fn choose(options: &LaunchOptions, cpu_workers: usize) -> Result<Chosen, DeviceError> {
     let inherited = std::env::var(foxlaunch_shared::env::CUDA_VISIBLE_DEVICES).ok();
-    let nproc = options.nproc.map(|n| n as usize);
-    if options.cpu || options.gpus == Some(Gpus::None) {
-        if options.cpu && options.gpus.as_ref().is_some_and(|gpus| *gpus != Gpus::None) {
-            return Err(DeviceError::Contradiction("--cpu and --gpus exclude each other"));
-        }
-        return Ok(Chosen::cpu(nproc.unwrap_or(cpu_workers), Vec::new()));
+    let (nproc, cpu_workers) = match options.nproc {
+        Some(Nproc::Count(n)) => (Some(n as usize), cpu_workers),
+        Some(Nproc::Cpu | Nproc::Auto) => (None, crate::process::allowed_cores()),
+        Some(Nproc::Gpu) | None => (None, cpu_workers),
+    };
+    let wants_gpus = options.gpus.as_ref().is_some_and(|gpus| *gpus != Gpus::None);
+    if options.cpu || options.gpus == Some(Gpus::None) || options.nproc == Some(Nproc::Cpu) {
+        let contradiction = match options.nproc {
+            Some(Nproc::Gpu) => Some("--nproc gpu asks for the devices that another option excludes"),
+            Some(Nproc::Cpu) if wants_gpus => Some("--nproc cpu and --gpus exclude each other"),
+            _ if options.cpu && wants_gpus => Some("--cpu and --gpus exclude each other"),
+            _ => None,
+        };
+        let chosen = Chosen::cpu(nproc.unwrap_or(cpu_workers), Vec::new());
+        return contradiction.map_or(Ok(chosen), |words| Err(DeviceError::Contradiction(words)));
     }
-    decide(options.gpus.as_ref(), nproc, inherited.as_deref(), nvml::gpus(), cpu_workers)
+    let request = options.gpus.as_ref().or((options.nproc == Some(Nproc::Gpu)).then_some(&Gpus::All));
+    decide(request, nproc, inherited.as_deref(), nvml::gpus(), cpu_workers)
 }
 
 fn decide(

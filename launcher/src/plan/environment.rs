@@ -6,6 +6,7 @@ use foxlaunch_shared::ids::{Attempt, DeviceId, Rank};
 use foxlaunch_shared::protocol::Transport;
 use foxlaunch_shared::run_dir::RunDir;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// What is known only when a worker is about to be started.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub struct AtStart {
     pub channel: String,
     /// The port held for rank 0's program, under `run`.
     pub master_port: Option<u16>,
+    /// The pipe for its progress, under `run`.
+    pub progress: Option<PathBuf>,
 }
 
 /// The variables that `rank` is started with. A user's own choice stays where it is not part of the contract.
@@ -49,6 +52,7 @@ pub fn of_worker(plan: &LaunchPlan, rank: Rank, attempt: Attempt, start: Option<
     if let Some(start) = start {
         set.push((FOXLAUNCH_CHANNEL, start.channel.clone().into()));
         set.extend(start.master_port.map(|port| (MASTER_PORT, port.to_string().into())));
+        set.extend(start.progress.as_ref().map(|pipe| (FOXLAUNCH_PROGRESS, pipe.into())));
     }
     // Threads: the user's own number stays.
     for name in [OMP_NUM_THREADS, RAYON_NUM_THREADS, CANDLE_NUM_THREADS] {
@@ -142,7 +146,7 @@ mod tests {
 
     #[test]
     fn every_variable_that_is_set_is_documented() {
-        let start = AtStart { channel: "c".into(), master_port: Some(1) };
+        let start = AtStart { channel: "c".into(), master_port: Some(1), progress: Some("p".into()) };
         for (name, _) in of_worker(&plan(&["0", "1"], true), Rank(0), Attempt(3), Some(&start)) {
             assert!(TABLE.iter().any(|(known, _)| *known == name) || name.starts_with("NCCL_"), "{name}");
         }

@@ -102,7 +102,8 @@ impl WorkerBinary {
         question.ask().map_err(|e| WorkerError::NoAnswer { path: self.path.clone(), reason: e.to_string() })
     }
 
-    fn about(&self) -> Result<About, WorkerError> {
+    /// Asks what it was built with.
+    pub fn about(&self) -> Result<About, WorkerError> {
         let (answer, wait) = mpsc::channel();
         let this = self.clone();
         let no_answer = |reason: String| WorkerError::NoAnswer { path: self.path.clone(), reason };

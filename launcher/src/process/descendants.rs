@@ -16,15 +16,22 @@ pub fn become_subreaper() -> std::io::Result<()> {
 
 /// What `/proc` says about a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Stat {
+pub(super) struct Stat {
     parent: u32,
     state: char,
     name: String,
     /// In clock ticks since boot: with the pid it names a process for good.
-    started: u64,
+    pub(super) started: u64,
 }
 
-fn stat(pid: u32) -> Option<Stat> {
+impl Stat {
+    /// Whether it runs still: what ended may be seen until its parent has taken notice.
+    pub(super) fn is_alive(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X')
+    }
+}
+
+pub(super) fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
@@ -67,8 +74,7 @@ pub fn living() -> Vec<Descendant> {
     ours.into_iter()
         .filter_map(|pid| {
             let stat = &all[&pid];
-            let alive = !matches!(stat.state, 'Z' | 'X');
-            alive.then(|| Descendant { pid, name: stat.name.clone(), started: stat.started })
+            stat.is_alive().then(|| Descendant { pid, name: stat.name.clone(), started: stat.started })
         })
         .collect()
 }

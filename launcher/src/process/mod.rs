@@ -4,13 +4,16 @@
 pub mod child;
 pub mod command;
 pub mod descendants;
+pub mod identity;
 pub mod inspect;
 pub mod lifeline;
 pub mod lock;
 pub mod memory;
 pub mod port;
 pub mod print;
+pub mod scratch;
 pub mod signals;
+pub mod surroundings;
 
 /// The time since some fixed point of this machine, which no one sets back.
 pub fn monotonic() -> std::time::Duration {

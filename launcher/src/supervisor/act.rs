@@ -8,6 +8,7 @@ use super::clock::Clock;
 use super::event::{Action, Event, Outcome, Record};
 use super::journal::Journal;
 use super::state::{Settings, Supervisor};
+use super::steps::{FromPipe, StepPipe};
 use super::{health, restart};
 use crate::logs::file::LogFile;
 use crate::logs::mux::{Mux, Sinks, Stream};
@@ -54,6 +55,8 @@ struct Running {
     line: Option<Line>,
     /// Dropped when the process is gone, which ends the wait for its connection.
     listener: Option<Listener>,
+    /// Dropped then too, which reads what the program wrote last.
+    steps: Option<StepPipe>,
     closed: bool,
 }
 
@@ -236,6 +239,7 @@ impl Actor<'_> {
 
     fn ended(&mut self, now: Duration, pid: u32, how: Ended) {
         let Some((rank, running)) = self.running.iter_mut().find(|(_, running)| running.pid == pid) else { return };
+        running.steps = None;
         running.listener = None;
         let (attempt, rank) = (running.attempt, *rank);
         self.ending.push_back(Ending { attempt, rank, how, latest: now + LAST_WORDS });
@@ -357,7 +361,12 @@ impl Actor<'_> {
         let path = RunDir::log(&self.plan.logs, attempt, rank);
         let named = |error| std::io::Error::other(format!("{}: {error}", path.display()));
         let log = Arc::new(LogFile::open(&path).map_err(named)?);
-        let start = AtStart { channel: listener.name.clone(), master_port: self.port.as_ref().map(|port| port.number) };
+        let steps = if self.plan.own_worker { None } else { Some(self.open_steps(attempt, rank)?) };
+        let start = AtStart {
+            channel: listener.name.clone(),
+            master_port: self.port.as_ref().map(|port| port.number),
+            progress: steps.as_ref().map(|pipe| pipe.path.clone()),
+        };
         let program = Program {
             program: self.plan.program.clone(),
             args: self.plan.args_of(attempt),
@@ -380,9 +389,20 @@ impl Actor<'_> {
                 self.mux.read(rank, stream, pipe, sinks.clone(), warn)?;
             }
         }
-        self.running
-            .insert(rank, Running { attempt, pid: child.id(), line: None, listener: Some(listener), closed: false });
-        Ok(child.id())
+        let (pid, listener) = (child.id(), Some(listener));
+        self.running.insert(rank, Running { attempt, pid, line: None, listener, steps, closed: false });
+        Ok(pid)
+    }
+
+    /// The pipe for what a program without a channel says of its progress.
+    fn open_steps(&self, attempt: Attempt, rank: Rank) -> std::io::Result<StepPipe> {
+        let input = self.input.clone();
+        StepPipe::open(&tempfile::env::temp_dir(), attempt, rank, move |heard| {
+            let _ = input.send(Input::Event(match heard {
+                FromPipe::Said(message) => Event::Said { attempt, rank, message },
+                FromPipe::Refused(why) => Event::Refused { attempt, rank, why },
+            }));
+        })
     }
 }
 

@@ -7,4 +7,5 @@ pub mod health;
 pub mod journal;
 pub mod restart;
 pub mod state;
+pub mod steps;
 pub mod verdict;

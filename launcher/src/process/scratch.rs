@@ -1,0 +1,77 @@
+//! The folder for a job's sockets and pipes. The guardian makes and removes it; one whose guardian was killed
+//! together with the supervisor stays, and the next start removes it.
+
+use super::identity::{Fate, Identity};
+use std::path::Path;
+
+/// How the folders' names begin.
+const PREFIX: &str = "foxlaunch-";
+/// The file in it that says whose it is.
+const OWNER: &str = "owner.json";
+
+/// Makes a folder of mode 0700 that belongs to this process. Its path must be short: a socket's is cut at 107 bytes.
+pub fn make() -> std::io::Result<tempfile::TempDir> {
+    let here = std::env::temp_dir();
+    let root = if here.as_os_str().len() <= 50 { here } else { "/tmp".into() };
+    let folder = tempfile::Builder::new().prefix(PREFIX).rand_bytes(8).tempdir_in(&root).map_err(|error| {
+        let words = format!("no folder for sockets can be made in {} (TMPDIR): {error}", root.display());
+        std::io::Error::new(error.kind(), words)
+    })?;
+    std::fs::write(folder.path().join(OWNER), serde_json::to_vec(&Identity::mine()?)?)?;
+    Ok(folder)
+}
+
+/// The process that made `folder`.
+pub fn owner(folder: &Path) -> std::io::Result<Identity> {
+    Ok(serde_json::from_slice(&std::fs::read(folder.join(OWNER))?)?)
+}
+
+/// Removes the folder; also called by the supervisor when the guardian is gone.
+pub fn remove(folder: &Path) {
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+/// Removes the folders beside `folder` whose owners are known to be gone. One that cannot be read, or says nothing
+/// of its owner, is not ours to judge.
+pub fn sweep_beside(folder: &Path) {
+    let others = folder.parent().and_then(|root| std::fs::read_dir(root).ok()).into_iter().flatten().flatten();
+    let named_so = others.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()));
+    // A link's type is that of a link: what it leads to is not followed.
+    let folders = named_so.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let paths = folders.map(|entry| entry.path()).filter(|path| path != folder);
+    paths.filter(|path| owner(path).is_ok_and(|owner| owner.fate() == Fate::Gone)).for_each(|path| remove(&path));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_known_to_be_no_ones_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let mine = serde_json::to_value(Identity::mine().unwrap()).unwrap();
+        let with = |key: &str, value: serde_json::Value| {
+            let mut changed = mine.clone();
+            changed[key] = value;
+            changed.to_string()
+        };
+        let folders = [
+            ("foxlaunch-dead", with("started", 1.into()), false),
+            ("foxlaunch-alive", mine.to_string(), true),
+            ("foxlaunch-elsewhere", with("place", "another boot".into()), true),
+            ("foxlaunch-torn", "{".to_owned(), true),
+            ("other-dead", with("started", 1.into()), true),
+            ("foxlaunch-own", with("started", 1.into()), true),
+        ];
+        for (name, owner, _) in &folders {
+            std::fs::create_dir(root.path().join(name)).unwrap();
+            std::fs::write(root.path().join(name).join(OWNER), owner).unwrap();
+        }
+        std::fs::create_dir(root.path().join("foxlaunch-1000")).unwrap();
+        sweep_beside(&root.path().join("foxlaunch-own"));
+        for (name, _, stays) in &folders {
+            assert_eq!(root.path().join(name).exists(), *stays, "{name}");
+        }
+        assert!(root.path().join("foxlaunch-1000").exists());
+    }
+}

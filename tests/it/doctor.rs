@@ -1,0 +1,80 @@
+//! What is wrong with a machine is said with what to do about it.
+
+use crate::session::Session;
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+/// The findings of `doctor --json` and its code, with the environment changed by `change`.
+fn findings(session: &Session, change: impl FnOnce(&mut Command)) -> (i32, Vec<Value>) {
+    let mut command = session.command("doctor --json");
+    for name in ["NCCL_COMM_BLOCKING", "CUDA_LAUNCH_BLOCKING", "NCCL_DEBUG", "OMP_NUM_THREADS", "LD_LIBRARY_PATH"] {
+        command.env_remove(name);
+    }
+    change(&mut command);
+    let output = command.output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    (output.status.code().unwrap(), answer["findings"].as_array().expect("a list").clone())
+}
+
+fn about<'a>(findings: &'a [Value], what: &str) -> Vec<&'a Value> {
+    findings.iter().filter(|finding| finding["about"] == what).collect()
+}
+
+#[test]
+fn each_probe_answers_and_each_fault_has_an_advice() {
+    let session = Session::new();
+    let (code, all) = findings(&session, |_| {});
+    assert_eq!(code, 0, "{all:?}");
+    for what in ["driver", "nccl", "workers", "shared memory", "open files", "disk", "cgroup", "variables"] {
+        assert!(!about(&all, what).is_empty(), "nothing about {what}: {all:?}");
+    }
+    for finding in &all {
+        assert_eq!(finding["advice"].is_string(), finding["severity"] != "ok", "{finding}");
+    }
+    assert!(about(&all, "workers")[0]["found"].as_str().unwrap().contains("built for the processor"), "{all:?}");
+    let text = session.run("doctor").assert_code(0).out.clone();
+    assert!(text.lines().any(|line| line.starts_with("ok    workers: ")), "{text}");
+}
+
+#[test]
+fn variables_that_bite_are_named() {
+    let session = Session::new();
+    let (code, all) = findings(&session, |command| {
+        command.env("NCCL_COMM_BLOCKING", "1").env("CUDA_LAUNCH_BLOCKING", "1");
+    });
+    assert_eq!(code, 0, "{all:?}");
+    let found = about(&all, "variables");
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().all(|finding| finding["severity"] == "warn"), "{found:?}");
+    assert_eq!(found[0]["advice"], "unset NCCL_COMM_BLOCKING");
+}
+
+#[test]
+fn what_cannot_work_is_an_error() {
+    let session = Session::new();
+    let (code, all) = findings(&session, |command| {
+        command.env("CUDA_VISIBLE_DEVICES", "0,,1");
+    });
+    assert_eq!((code, about(&all, "variables")[0]["severity"].as_str()), (69, Some("error")), "{all:?}");
+
+    let broken = session.write("worker", "#!/bin/sh\necho no worker\n");
+    std::fs::set_permissions(&broken, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (code, all) = findings(&session, |command| {
+        command.env("FOXLAUNCH_WORKER", &broken);
+    });
+    let worker = about(&all, "workers")[0];
+    assert_eq!((code, worker["severity"].as_str()), (69, Some("error")), "{all:?}");
+    assert!(worker["found"].as_str().unwrap().contains("does not answer as a foxlaunch worker"), "{worker}");
+}
+
+#[test]
+fn the_nccl_that_would_be_loaded_is_found_with_its_version() {
+    let session = Session::new();
+    session.write("libnccl.so.2", b"\x7fELF\0\0NCCL version 2.28.9+cuda13.0\0");
+    let (_, all) = findings(&session, |command| {
+        command.env("LD_LIBRARY_PATH", session.folder());
+    });
+    let found = about(&all, "nccl")[0]["found"].as_str().unwrap();
+    assert!(found.starts_with("2.28.9+cuda13.0, ") && found.ends_with("/libnccl.so.2"), "{found}");
+}
