@@ -14,6 +14,7 @@ mod restarting;
 mod resuming;
 mod session;
 mod source;
+mod streams;
 mod torchrun;
 mod training;
 mod watching;

@@ -103,7 +103,12 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
 
     let console = screen.clone();
     let several = plan.devices.len() > 1;
-    let mux = Mux::start(move |line: &mux::Line| console.worker_line(line, several))?;
+    let shown = plan.show_ranks.clone();
+    let mux = Mux::start(move |line: &mux::Line| {
+        if shown.as_ref().is_none_or(|ranks| ranks.contains(&line.rank)) {
+            console.worker_line(line, several);
+        }
+    })?;
     let port = if plan.own_worker { None } else { Some(HeldPort::take()?) };
     let journal = Journal::open(&plan.run.events())?;
     let mut actor = Actor {
@@ -337,7 +342,7 @@ impl Actor<'_> {
             set: environment::of_worker(self.plan, rank, attempt, Some(&start)),
             unset: env::inherited_contract().map(str::to_owned).collect(),
         };
-        let mut child: Child = program.spawn_worker().map_err(SpawnError::Exec)?;
+        let mut child: Child = program.spawn_worker(self.plan.stdin_rank == Some(rank)).map_err(SpawnError::Exec)?;
         let tail = self.tails.entry(rank).or_default().clone();
         let outputs: [(Stream, Option<Box<dyn std::io::Read + Send>>); 2] = [
             (Stream::Out, child.stdout.take().map(|pipe| Box::new(pipe) as _)),
