@@ -6,6 +6,8 @@ use crate::commands::{
 };
 use crate::devices::visible::Gpus;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use foxlaunch_shared::ids::Rank;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -82,6 +84,12 @@ pub struct LaunchOptions {
     /// Where the workers' logs go [default: the run folder's logs/]
     #[arg(long, alias = "log_dir", value_name = "DIR")]
     pub log_dir: Option<PathBuf>,
+    /// Show the output of these workers only, as 0,2-3; the logs keep all
+    #[arg(long, value_name = "LIST", value_parser = crate::plan::ranks::parse)]
+    pub show_ranks: Option<BTreeSet<Rank>>,
+    /// The worker that reads foxlaunch's standard input; without it no one does
+    #[arg(long, value_name = "N")]
+    pub stdin_rank: Option<u32>,
     /// Understood as torchrun's, and true of every launch: one host, and no meeting place
     #[arg(long)]
     pub standalone: bool,

@@ -15,6 +15,7 @@ mod restarting;
 mod resuming;
 mod session;
 mod source;
+mod streams;
 mod torchrun;
 mod training;
 mod watching;

@@ -23,6 +23,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Starts what `plan` says, in its run folder, to the end. With `--dry-run` only the plan is printed.
 /// `scratch` is the guardian's folder; `headline` is the one line that tells a person what is started.
 pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, scratch: &Path, headline: Option<String>) -> Done {
+    if let Some((option, rank)) = plan.absent_rank() {
+        let words = format!("{option} names rank {rank}, but there are {} workers, from 0", plan.world());
+        return Err(Refusal::new(exit::USAGE, words));
+    }
     if options.dry_run {
         print::out(format_args!("{:#}", plan.to_json()));
         return Ok(exit::OK);

@@ -6,7 +6,7 @@ use crate::cli::{LaunchOptions, Visible};
 use crate::plan::{LaunchPlan, devices, run_folder, transport};
 use clap::Args;
 use foxlaunch_shared::exit;
-use foxlaunch_shared::ids::{Attempt, RunId};
+use foxlaunch_shared::ids::{Attempt, Rank, RunId};
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -57,6 +57,8 @@ pub fn run(args: RunArgs, options: &LaunchOptions, scratch: &Path) -> Done {
         max_restarts: options.max_restarts,
         checkpoint_signal: options.checkpoint_signal,
         time_limit: options.time_limit,
+        stdin_rank: options.stdin_rank.map(Rank),
+        show_ranks: options.show_ranks.clone(),
         // The program says what it needs; that there is no GPU is news only if one was expected.
         notes: Vec::new(),
         settings: None,

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use foxlaunch_shared::answers::WorkerPlan;
 use foxlaunch_shared::config::{Config, ConfigError, DEFAULT, Layer, Layers, hyperopt_layer};
 use foxlaunch_shared::exit;
-use foxlaunch_shared::ids::{Attempt, DeviceId, RunId};
+use foxlaunch_shared::ids::{Attempt, DeviceId, Rank, RunId};
 use foxlaunch_shared::protocol::Transport;
 use foxlaunch_shared::run_dir::RunDir;
 use std::path::{Path, PathBuf};
@@ -138,6 +138,8 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
         max_restarts: options.max_restarts,
         checkpoint_signal: options.checkpoint_signal,
         time_limit: options.time_limit,
+        stdin_rank: options.stdin_rank.map(Rank),
+        show_ranks: options.show_ranks.clone(),
         notes,
         settings: Some(Settings { values: config, origins }),
         preview: Some(preview),

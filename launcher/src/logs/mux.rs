@@ -32,8 +32,8 @@ pub struct Sinks {
     pub log: Arc<LogFile>,
     /// The last lines.
     pub tail: Arc<Mutex<Tail>>,
-    /// What stands before each line on the console.
-    pub prefix: String,
+    /// What stands before each line on the console; `None` for a rank that is not shown there.
+    pub prefix: Option<String>,
 }
 
 /// All readers of one job.
@@ -90,7 +90,9 @@ impl Mux {
                     if let Ok(mut tail) = sinks.tail.lock() {
                         tail.push(line);
                     }
-                    append(&mut batch, &sinks.prefix, line);
+                    if let Some(prefix) = &sinks.prefix {
+                        append(&mut batch, prefix, line);
+                    }
                 };
                 if read == 0 {
                     lines.finish(&mut show);

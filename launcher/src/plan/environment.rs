@@ -116,6 +116,8 @@ mod tests {
             max_restarts: 2,
             checkpoint_signal: None,
             time_limit: None,
+            stdin_rank: None,
+            show_ranks: None,
             notes: vec![],
             settings: None,
             preview: None,

@@ -4,6 +4,7 @@
 pub mod devices;
 pub mod duration;
 pub mod environment;
+pub mod ranks;
 pub mod run_folder;
 pub mod worker_binary;
 
@@ -12,7 +13,7 @@ use foxlaunch_shared::ids::{Attempt, DeviceId, Rank, RunId, WorldSize};
 use foxlaunch_shared::protocol::Transport;
 use foxlaunch_shared::run_dir::RunDir;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -61,6 +62,10 @@ pub struct LaunchPlan {
     pub checkpoint_signal: Option<i32>,
     /// The job's time.
     pub time_limit: Option<Duration>,
+    /// The worker that inherits our standard input; the others have none.
+    pub stdin_rank: Option<Rank>,
+    /// The workers whose output is shown; all if not said. The logs have it all.
+    pub show_ranks: Option<BTreeSet<Rank>>,
     /// What a person should know about these choices.
     pub notes: Vec<String>,
     /// The settings of training, where there are any.
@@ -82,6 +87,14 @@ impl LaunchPlan {
     /// How many workers there are.
     pub fn world(&self) -> WorldSize {
         WorldSize(self.devices.len() as u32)
+    }
+
+    /// The first rank that an option names and that does not exist, with that option's name.
+    pub fn absent_rank(&self) -> Option<(&'static str, Rank)> {
+        let is_absent = |rank: &Rank| rank.0 >= self.world().0;
+        let stdin = self.stdin_rank.filter(is_absent).map(|rank| ("--stdin-rank", rank));
+        let shown = self.show_ranks.iter().flatten().copied().find(is_absent).map(|rank| ("--show-ranks", rank));
+        stdin.or(shown)
     }
 
     /// The arguments in `attempt`: our own worker goes on from the last checkpoint after a restart.
@@ -122,6 +135,8 @@ impl LaunchPlan {
             "hang_timeout_s": self.hang_timeout.map(|step| step.as_secs_f64()),
             "time_limit_s": self.time_limit.map(|limit| limit.as_secs_f64()),
             "checkpoint_signal": self.checkpoint_signal,
+            "stdin_rank": self.stdin_rank,
+            "show_ranks": self.show_ranks,
             "notes": self.notes,
             "workers": self.world().ranks().map(worker).collect::<Vec<_>>(),
             "settings": self.settings,

@@ -48,11 +48,12 @@ impl Program {
     }
 
     /// Starts it as a worker: in a session of its own (so no terminal can stop it or signal it past us), with
-    /// nothing on its standard input, its outputs in pipes, and killed by the kernel when this *thread* ends:
-    /// call it from a thread that lives as long as the launcher.
-    pub fn spawn_worker(&self) -> io::Result<Child> {
+    /// nothing on its standard input unless it `inherits_stdin`, its outputs in pipes, and killed by the kernel when
+    /// this *thread* ends: call it from a thread that lives as long as the launcher.
+    pub fn spawn_worker(&self, inherits_stdin: bool) -> io::Result<Child> {
         let mut command = self.command();
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(if inherits_stdin { Stdio::inherit() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let parent = nix::unistd::getpid();
         // SAFETY: between fork and exec only async-signal-safe calls are made: setsid, prctl, getppid, sigprocmask.
         unsafe {

@@ -373,10 +373,12 @@ impl Actor<'_> {
             set: environment::of_worker(self.plan, rank, attempt, Some(&start)),
             unset: env::inherited_contract().map(str::to_owned).collect(),
         };
-        let mut child: Child = program.spawn_worker().map_err(SpawnError::Exec)?;
+        let mut child: Child = program.spawn_worker(self.plan.stdin_rank == Some(rank)).map_err(SpawnError::Exec)?;
         let tail = self.tails.entry(rank).or_default().clone();
         // Who works alone needs no name.
         let prefix = if self.plan.devices.len() > 1 { format!("[{rank}] ") } else { String::new() };
+        let is_shown = self.plan.show_ranks.as_ref().is_none_or(|ranks| ranks.contains(&rank));
+        let prefix = is_shown.then_some(prefix);
         let sinks = Sinks { log, tail, prefix };
         let outputs: [(Stream, Option<Box<dyn std::io::Read + Send>>); 2] = [
             (Stream::Out, child.stdout.take().map(|pipe| Box::new(pipe) as _)),
