@@ -11,6 +11,7 @@ mod scaler;
 
 pub use error::{DataError, Place};
 pub use folds::{Fold, Part, Purged, purged, walk_forward};
+pub(crate) use readers::moment;
 pub use readers::{SAMPLE_NAME, load};
 pub use scaler::Scaler;
 

@@ -90,7 +90,8 @@ impl ActionTable {
 
 /// One instrument's way through a part, bar by bar.
 struct Walk {
-    net: Vec<f64>,
+    /// What equity was multiplied by at each bar: never 0, and exact also where next to nothing was left.
+    growth: Vec<f64>,
     traded: f64,
     held: usize,
     trades: usize,
@@ -99,30 +100,30 @@ struct Walk {
 /// Walks `instrument`, whose position after its `offset`-th bar `choose` gives as a share of equity.
 fn walk(market: &Market, instrument: usize, mut choose: impl FnMut(usize) -> f64) -> Walk {
     let range = market.part().ranges[instrument].clone();
-    let mut walk = Walk { net: Vec::with_capacity(range.len()), traded: 0.0, held: 0, trades: 0 };
+    let mut walk = Walk { growth: Vec::with_capacity(range.len()), traded: 0.0, held: 0, trades: 0 };
     let (mut position, mut ruined) = (0.0f64, false);
     if !range.is_empty() {
-        walk.net.push(0.0);
+        walk.growth.push(1.0);
     }
     for bar in range.start..range.end.saturating_sub(1).max(range.start) {
         if ruined {
-            walk.net.push(0.0);
+            walk.growth.push(1.0);
             continue;
         }
         let new = choose(bar - range.start);
         let growth = market.growth(instrument, bar, position, new);
-        walk.net.push(growth - 1.0);
+        walk.growth.push(if growth > 0.0 { growth } else { RUIN });
         walk.traded += (new - position).abs();
         walk.trades += usize::from(new != position);
         walk.held += usize::from(new != 0.0);
         position = new;
-        if growth <= RUIN {
+        if growth <= 0.0 {
             (position, ruined) = (0.0, true);
         }
     }
-    if let (true, Some(last)) = (position != 0.0, walk.net.last_mut()) {
-        let growth = (1.0 + *last) * (1.0 - market.cost_rate() * position.abs());
-        *last = growth.max(RUIN) - 1.0;
+    if let (true, Some(last)) = (position != 0.0, walk.growth.last_mut()) {
+        let left = 1.0 - market.cost_rate() * position.abs();
+        *last = if left > 0.0 { *last * left } else { RUIN };
         walk.traded += position.abs();
         walk.trades += 1;
     }
@@ -160,15 +161,20 @@ impl Calendar {
     /// The walks of the traded instruments as one, each with an equal share.
     fn track(&self, walks: &[Walk], periods_per_year: f64) -> Track {
         let share = 1.0 / walks.len() as f64;
-        let mut returns = vec![0.0; self.times.len()];
+        // growths are added, not growths less 1: what is left after a fall to nearly nothing keeps its digits
+        let (mut growth, mut moved) = (vec![0.0; self.times.len()], vec![0usize; self.times.len()]);
         for (walk, slots) in walks.iter().zip(&self.slots) {
-            for (net, slot) in walk.net.iter().zip(slots) {
-                returns[*slot] += share * net;
+            for (own, slot) in walk.growth.iter().zip(slots) {
+                growth[*slot] += share * own;
+                moved[*slot] += 1;
             }
         }
         let mut equity = vec![1.0];
-        for r in &returns {
-            equity.push(equity[equity.len() - 1] * (1.0 + r));
+        let mut returns = Vec::with_capacity(growth.len());
+        for (growth, moved) in growth.into_iter().zip(moved) {
+            let growth = growth + share * (walks.len() - moved) as f64;
+            equity.push(equity[equity.len() - 1] * growth);
+            returns.push(growth - 1.0);
         }
         let traded: f64 = walks.iter().map(|w| w.traded).sum();
         Track {
@@ -200,7 +206,8 @@ pub fn validation_score(market: &Market, policy: &mut Policy<'_>) -> anyhow::Res
     let table = ActionTable::compute(market, policy)?;
     let calendar = Calendar::new(market);
     let track = calendar.track(&walk_table(market, &table, &calendar), 1.0);
-    Ok(track.total_return.ln_1p())
+    // of the equity itself: near ruin the total return has lost its digits
+    Ok(track.equity.last().copied().unwrap_or(1.0).max(f64::MIN_POSITIVE).ln())
 }
 
 /// What `policy` is worth in `market`, which is that of `fold`'s test part, beside holding and random positions

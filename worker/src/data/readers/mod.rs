@@ -50,6 +50,11 @@ pub fn load(config: &DataConfig) -> Result<Dataset, DataError> {
     Dataset::new(source, bars)
 }
 
+/// `ns` since 1970 as a date and time of day.
+pub(crate) fn moment(ns: i64) -> String {
+    when::format(ns)
+}
+
 /// The path, or the paths between commas where there is no file of the whole name.
 fn paths(text: &str) -> Vec<&Path> {
     if Path::new(text).exists() {

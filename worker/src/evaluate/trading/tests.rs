@@ -79,6 +79,19 @@ fn ruin_is_final_and_finite() {
 }
 
 #[test]
+fn a_bad_tick_takes_back_what_it_gave() {
+    let (market, fold) = clairvoyant(vec![bars("A", 0, &[145.0, 144.0, 1e9, 133.0, 133.4])], 0.0);
+    let result = fold_result(&market, &fold, &Streams::new(1), &mut |_: &[f32], n| Ok(vec![2; n])).unwrap();
+    for track in [&result.policy, &result.buy_and_hold] {
+        assert!((track.total_return - (133.4 / 145.0 - 1.0)).abs() < 1e-9, "{track:?}");
+        assert!(track.max_drawdown > 0.9999998 && track.max_drawdown < 1.0);
+    }
+    // who was short when the tick came is ruined, and the way back down gives nothing back
+    let short = fold_result(&market, &fold, &Streams::new(1), &mut |_: &[f32], n| Ok(vec![0; n])).unwrap().policy;
+    assert!(short.equity[3..].iter().all(|e| *e > 0.0 && *e < 1e-11), "{short:?}");
+}
+
+#[test]
 fn a_policy_that_answers_wrongly_is_an_error() {
     let (market, _) = clairvoyant(vec![bars("A", 0, &[1.0, 2.0, 3.0])], 0.0);
     assert!(validation_score(&market, &mut |_: &[f32], _| Ok(vec![0])).unwrap_err().to_string().contains("1 actions"));
