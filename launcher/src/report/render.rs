@@ -230,8 +230,8 @@ fn caveats(report: &Report) -> String {
                 .to_owned(),
         );
         points.push(
-            "Random policies trade as often as the policy, on the same bars and at the same costs. Buy and hold is long \
-             from the first bar to the last."
+            "Random policies trade as much as the policy and are long, flat and short in the same share of bars, at random \
+             moments, on the same bars and at the same costs. Buy and hold is long from the first bar to the last."
                 .to_owned(),
         );
     }

@@ -4,7 +4,7 @@ use super::chain::Comparison;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Where a policy's return lies among random policies with the same turnover.
+/// Where a policy's return lies among random policies that trade as much and are long and short as often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It never held a position.
@@ -48,16 +48,16 @@ impl Verdict {
         match self {
             Verdict::Idle => "The policy never held a position.",
             Verdict::Below => {
-                "The policy's return is below the range of chance: 95 % of random policies with the same turnover \
-                 earned more."
+                "The policy's return is below the range of chance: 95 % of random policies with the same turnover and \
+                 the same share of long and short earned more."
             }
             Verdict::Within => {
-                "The policy's return is within the range of chance: random policies with the same turnover did as \
-                 well. This is no evidence of skill."
+                "The policy's return is within the range of chance: random policies with the same turnover and \
+                 the same share of long and short did as well. This is no evidence of skill."
             }
             Verdict::Above => {
-                "The policy's return is above the range of chance: 95 % of random policies with the same turnover \
-                 earned less. One policy in twenty gets here by luck."
+                "The policy's return is above the range of chance: 95 % of random policies with the same turnover and \
+                 the same share of long and short earned less. One policy in twenty gets here by luck."
             }
         }
     }

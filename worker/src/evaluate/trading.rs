@@ -4,6 +4,9 @@
 //! at a cost: no return reaches out of the part. Each instrument holds an equal share of equity, brought back to it
 //! after every bar; that trade between instruments is not charged. An instrument without a bar at some moment stands
 //! still there. One that is ruined stays flat.
+//!
+//! The random policies that a policy is compared with lean as it does: they hold each position in the same share of
+//! bars, and trade as much ([`Chance`]). So on bars that drift, being long is no skill.
 
 use super::chance::Chance;
 use super::returns::{max_drawdown, sharpe, total_return};
@@ -189,13 +192,16 @@ impl Calendar {
     }
 }
 
-fn walk_table(market: &Market, table: &ActionTable, calendar: &Calendar) -> Vec<Walk> {
+/// The walk through each traded instrument, and the position after each of its decisions, as an index.
+fn walk_table(market: &Market, table: &ActionTable, calendar: &Calendar) -> Vec<(Walk, Vec<usize>)> {
     let one = |&instrument: &usize| {
-        let mut position = market.flat();
-        walk(market, instrument, |offset| {
+        let (mut position, mut path) = (market.flat(), Vec::new());
+        let walk = walk(market, instrument, |offset| {
             position = table.action(instrument, offset, position);
+            path.push(usize::from(position));
             market.positions()[usize::from(position)]
-        })
+        });
+        (walk, path)
     };
     calendar.traded.iter().map(one).collect()
 }
@@ -205,7 +211,8 @@ fn walk_table(market: &Market, table: &ActionTable, calendar: &Calendar) -> Vec<
 pub fn validation_score(market: &Market, policy: &mut Policy<'_>) -> anyhow::Result<f64> {
     let table = ActionTable::compute(market, policy)?;
     let calendar = Calendar::new(market);
-    let track = calendar.track(&walk_table(market, &table, &calendar), 1.0);
+    let walks: Vec<Walk> = walk_table(market, &table, &calendar).into_iter().map(|(walk, _)| walk).collect();
+    let track = calendar.track(&walks, 1.0);
     // of the equity itself: near ruin the total return has lost its digits
     Ok(track.equity.last().copied().unwrap_or(1.0).max(f64::MIN_POSITIVE).ln())
 }
@@ -223,8 +230,8 @@ pub fn fold_result(
     let periods_per_year = dataset.periods_per_year();
     let table = ActionTable::compute(market, policy).with_context(|| format!("fold {}", fold.index))?;
     let calendar = Calendar::new(market);
-    let walks = walk_table(market, &table, &calendar);
-    let turnover = walks.iter().map(|w| w.traded).sum::<f64>() / calendar.bars() as f64;
+    let (walks, paths): (Vec<Walk>, Vec<Vec<usize>>) = walk_table(market, &table, &calendar).into_iter().unzip();
+    let chance = Chance::like(market.positions(), &paths);
     let holding: Vec<Walk> = calendar.traded.iter().map(|&i| walk(market, i, |_| 1.0)).collect();
     Ok(FoldResult {
         fold: fold.index,
@@ -236,27 +243,28 @@ pub fn fold_result(
         cost_rate: market.cost_rate(),
         policy: calendar.track(&walks, periods_per_year),
         buy_and_hold: calendar.track(&holding, periods_per_year),
-        random: random_band(market, &calendar, turnover, periods_per_year, streams),
+        random: random_band(market, &calendar, &chance, periods_per_year, streams),
         times_ns: calendar.times,
     })
 }
 
-/// [`RANDOM_RUNS`] policies that change position at random, as often as makes their expected turnover `turnover`.
+/// [`RANDOM_RUNS`] policies that take positions as `chance` says.
 fn random_band(
     market: &Market,
     calendar: &Calendar,
-    turnover: f64,
+    chance: &Chance,
     periods_per_year: f64,
     streams: &Streams,
 ) -> RandomBand {
-    let chance = Chance::of_turnover(market.positions(), turnover);
     let run = |run: usize| {
         let one = |&instrument: &usize| {
             let mut draw = streams.draw("random positions", run as u64, instrument as u64);
-            let mut position = usize::from(market.flat());
+            let mut position = None;
             walk(market, instrument, |_| {
-                position = chance.next(position, draw.random(), draw.random());
-                market.positions()[position]
+                let at = draw.random();
+                let next = position.map_or_else(|| chance.first(at), |before| chance.next(before, at));
+                position = Some(next);
+                market.positions()[next]
             })
         };
         let walks: Vec<Walk> = calendar.traded.iter().map(one).collect();
