@@ -225,10 +225,10 @@ pub fn fold_result(
     streams: &Streams,
     policy: &mut Policy<'_>,
 ) -> anyhow::Result<FoldResult> {
-    ensure!(*market.part() == fold.test, "fold {}: the market is not that of the test part", fold.index);
+    ensure!(*market.part() == fold.test, "fold {}: the market is not that of the test part", fold.index + 1);
     let dataset = market.dataset();
     let periods_per_year = dataset.periods_per_year();
-    let table = ActionTable::compute(market, policy).with_context(|| format!("fold {}", fold.index))?;
+    let table = ActionTable::compute(market, policy).with_context(|| format!("fold {}", fold.index + 1))?;
     let calendar = Calendar::new(market);
     let (walks, paths): (Vec<Walk>, Vec<Vec<usize>>) = walk_table(market, &table, &calendar).into_iter().unzip();
     let chance = Chance::like(market.positions(), &paths);

@@ -186,7 +186,7 @@ fn numbers_that_are_none_are_named_with_their_place() {
     for (rank, error) in errors.iter().enumerate() {
         let TrainError::NotFinite { rank: of, fold, update, indices, .. } = error else { panic!("{error}") };
         assert_eq!((*of, *fold, *update, indices.len()), (Rank(0), 0, 1, 7));
-        assert!(error.to_string().starts_with("rank 0, fold 0, update 1: the loss is inf"), "{error}");
+        assert!(error.to_string().starts_with("rank 0, fold 1, update 1: the loss is inf"), "{error}");
         let expected = if rank == 0 { (exit::FAILURE, None) } else { (exit::COLLATERAL, Some(Rank(0))) };
         assert_eq!((error.exit_code(), error.blames()), expected);
     }
