@@ -130,7 +130,7 @@ mod tests {
             path.iter().for_each(|p| share[*p] += 1.0 / 400.0);
             let moves: f64 = path.windows(2).map(|w| f64::abs(POSITIONS[w[0]] - POSITIONS[w[1]])).sum();
             let traded = moves + POSITIONS[path[0]].abs() + POSITIONS[path[399]].abs();
-            let (got, shares) = measured(&Chance::like(&POSITIONS, &[path.clone()]), 400, 4000);
+            let (got, shares) = measured(&Chance::like(&POSITIONS, std::slice::from_ref(path)), 400, 4000);
             assert!((got - traded).abs() < 0.03 * traded, "path {i}: {traded}, got {got}");
             for (got, expected) in shares.iter().zip(share) {
                 assert!((got - expected).abs() < 0.02, "path {i}: {share:?}, got {shares:?}");

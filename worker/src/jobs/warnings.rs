@@ -1,6 +1,7 @@
 //! What a person should know before a training starts.
 
 use crate::data::{Dataset, Instrument, moment};
+use foxlaunch_shared::config::Config;
 
 /// A close so many times the one before it, or such a part of it, is hardly what a market did.
 const LEAP: f64 = 10.0;
@@ -31,10 +32,36 @@ pub(super) fn leaps(dataset: &Dataset) -> Vec<String> {
     dataset.instruments().iter().filter_map(leap).collect()
 }
 
+/// Warnings where the replay memory never holds enough for a first update.
+pub(super) fn unlearned(config: &Config) -> Vec<String> {
+    let (dqn, steps) = (&config.dqn, config.train.steps);
+    let every = dqn.train_every as u64;
+    // steps come in blocks; the last ones of each stream still wait for the n-step window to be full
+    let waiting = (dqn.n_step as u64 - 1).saturating_mul(config.environment.streams as u64);
+    let kept = steps.div_ceil(every).saturating_mul(every).saturating_sub(waiting);
+    let mut warnings = Vec::new();
+    if dqn.learning_starts as u64 > kept {
+        warnings.push(format!(
+            "dqn.learning_starts = {} is above the {kept} transitions that train.steps = {steps} surely leave: (next to) \
+             nothing is learned, and what is tested is the policy that training began with",
+            dqn.learning_starts
+        ));
+    }
+    if dqn.learning_starts > dqn.buffer_size {
+        warnings.push(format!(
+            "dqn.learning_starts = {} is above dqn.buffer_size = {}: nothing is learned, and what is tested is the policy \
+             that training began with",
+            dqn.learning_starts, dqn.buffer_size
+        ));
+    }
+    warnings
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::plan;
-    use foxlaunch_shared::config::{Config, Layer, Layers};
+    use super::*;
+    use foxlaunch_shared::config::{Layer, Layers};
 
     fn config(pairs: &[&str]) -> Config {
         let mut layers = Layers::new();
@@ -71,5 +98,23 @@ mod tests {
         }
         let down = warnings(&[(300, 1.0)]);
         assert!(down[0].contains("1/1."), "{down:?}");
+    }
+
+    #[test]
+    fn a_run_that_cannot_learn_is_warned_of_and_one_that_can_is_not() {
+        let blocks = "dqn.train_every=16";
+        for (starts, steps, n_step, warned) in [
+            ("1600", "1600", "1", false),
+            ("1601", "1600", "1", true),
+            ("1600", "1600", "3", true),
+            ("9", "1", "1", false),
+        ] {
+            let pairs = [("dqn.learning_starts", starts), ("train.steps", steps), ("dqn.n_step", n_step)];
+            let pairs: Vec<String> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            let config = config(&[blocks, &pairs[0], &pairs[1], &pairs[2]]);
+            assert_eq!(!unlearned(&config).is_empty(), warned, "{pairs:?}");
+        }
+        let small = config(&["dqn.learning_starts=3000", "dqn.buffer_size=2000"]);
+        assert!(unlearned(&small).iter().any(|w| w.contains("dqn.buffer_size")), "{:?}", unlearned(&small));
     }
 }

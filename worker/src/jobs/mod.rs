@@ -184,18 +184,7 @@ fn plan(config: &Config) -> Result<WorkerPlan, JobError> {
             ));
         }
     }
-    if (config.dqn.learning_starts as u64) >= config.train.steps {
-        warnings.push(format!(
-            "dqn.learning_starts = {} is not below train.steps = {}: nothing is learned",
-            config.dqn.learning_starts, config.train.steps
-        ));
-    }
-    if config.dqn.learning_starts > config.dqn.buffer_size {
-        warnings.push(format!(
-            "dqn.learning_starts = {} is above dqn.buffer_size = {}: nothing is learned",
-            config.dqn.learning_starts, config.dqn.buffer_size
-        ));
-    }
+    warnings.extend(warnings::unlearned(config));
     Ok(WorkerPlan {
         source: dataset.source.clone(),
         instruments: dataset.summary(),
