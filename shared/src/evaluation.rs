@@ -33,7 +33,8 @@ pub struct Track {
     pub equity: Vec<f64>,
 }
 
-/// Many random policies with the policy's own turnover, as a band to compare with.
+/// Many random policies with the policy's own turnover and its own share of bars in each position, as a band to compare
+/// with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RandomBand {
     /// How many were drawn.
@@ -69,6 +70,6 @@ pub struct FoldResult {
     pub policy: Track,
     /// Long from the first bar to the last.
     pub buy_and_hold: Track,
-    /// Chance with equal turnover.
+    /// Chance with equal turnover and equal shares of long and short.
     pub random: RandomBand,
 }

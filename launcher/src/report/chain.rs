@@ -17,7 +17,7 @@ pub struct Comparison {
     pub policy: Track,
     /// Long from the first bar to the last.
     pub buy_and_hold: Track,
-    /// Random policies with the policy's turnover.
+    /// Random policies with the policy's turnover and shares of long and short.
     pub random: RandomBand,
     /// Whether `random`'s quantiles are an estimate ([`Comparison::chain`] of more than one fold).
     pub estimated: bool,

@@ -124,6 +124,17 @@ impl Report {
         found.first().map(|name| name.as_str())
     }
 
+    /// The folds, counted from 0, whose records end without a single update.
+    pub fn unlearned(&self) -> Vec<usize> {
+        let mut last = std::collections::BTreeMap::<u32, u64>::new();
+        for metric in &self.metrics {
+            let update = last.entry(metric.fold).or_default();
+            *update = metric.update.max(*update);
+        }
+        let of = |fold: usize| u32::try_from(fold).ok().and_then(|fold| last.get(&fold));
+        self.folds.iter().map(|fold| fold.fold).filter(|fold| of(*fold) == Some(&0)).collect()
+    }
+
     /// The points (update, value) of metric `name`, a list for each fold, folds in order.
     pub fn series(&self, name: &str) -> Vec<(u32, Vec<(f64, f64)>)> {
         let mut series = std::collections::BTreeMap::<u32, Vec<(f64, f64)>>::new();

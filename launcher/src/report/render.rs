@@ -8,7 +8,7 @@ use super::chain::Comparison;
 use super::collect::{FoldReport, LOSS, Report, VALIDATION};
 use super::plots::{self, FOLDS, NARROW, Shape, WIDE};
 use super::style;
-use super::verdict::{Verdict, beside_holding, percent, signed_percent};
+use super::verdict::{Verdict, beside_holding, never_learned, percent, signed_percent};
 use foxlaunch_shared::evaluation::{Span, Track};
 use std::fmt::Write;
 
@@ -93,6 +93,9 @@ fn overall(report: &Report, chained: &Comparison) -> anyhow::Result<String> {
     };
     let starts: Vec<i64> = report.folds.iter().skip(1).map(|fold| fold.result.test.first_ns).collect();
     let mut html = format!("{}<p>{what} {}</p>\n", verdict(chained), escape(&span(&chained.test)));
+    for fold in report.unlearned() {
+        html += &format!("<p class=\"note\"><strong>{}</strong></p>\n", escape(&never_learned(fold)));
+    }
     html += &table(chained);
     if chained.estimated {
         html += "<p class=\"note\">The range of chance over all folds is estimated from the folds' own ranges, taken as \
@@ -123,7 +126,7 @@ fn verdict(comparison: &Comparison) -> String {
     let class = match verdict {
         Verdict::Above => " above",
         Verdict::Below => " below",
-        Verdict::Within | Verdict::Idle => "",
+        Verdict::Within | Verdict::Idle | Verdict::TooShort => "",
     };
     format!(
         "<div class=\"verdict{class}\"><p><strong>{}</strong></p><p>{}</p></div>\n",
@@ -230,8 +233,8 @@ fn caveats(report: &Report) -> String {
                 .to_owned(),
         );
         points.push(
-            "Random policies trade as often as the policy, on the same bars and at the same costs. Buy and hold is long \
-             from the first bar to the last."
+            "Random policies trade as much as the policy and are long, flat and short in the same share of bars, at random \
+             moments, on the same bars and at the same costs. Buy and hold is long from the first bar to the last."
                 .to_owned(),
         );
     }

@@ -45,6 +45,23 @@ fn page_and_numbers_agree() {
 }
 
 #[test]
+fn a_fold_that_never_learned_is_said_to() {
+    let (_folder, run) = made(&["IBM"]);
+    assert_eq!(write(&run).expect("a report").unlearned(), [0; 0]);
+    let lines = fs::read_to_string(run.metrics()).expect("metrics");
+    let metrics =
+        lines.lines().map(|line| serde_json::from_str::<foxlaunch_shared::metric::Metric>(line).expect("one"));
+    let left = metrics.filter(|metric| metric.fold != 1).map(|metric| serde_json::to_string(&metric).expect("JSON"));
+    let none = "{\"fold\":1,\"update\":0,\"step\":1000,\"values\":{\"validation\":0.1}}".to_owned();
+    fs::write(run.metrics(), left.chain([none]).collect::<Vec<_>>().join("\n") + "\n").expect("written");
+    let report = write(&run).expect("a report");
+    assert_eq!((report.unlearned(), report.missing.len()), (vec![1], 0), "{:?}", report.missing);
+    let page = fs::read_to_string(run.report_html()).expect("the page");
+    assert!(page.contains("Fold 2 never learned"));
+    assert!(crate::screen::summary::summary(&report).contains("Fold 2 never learned"));
+}
+
+#[test]
 fn validation_is_shown_as_a_choice_and_never_in_the_numbers() {
     let (_folder, run) = made(&["IBM"]);
     let report = write(&run).expect("a report");

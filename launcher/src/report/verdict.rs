@@ -4,11 +4,16 @@ use super::chain::Comparison;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// Where a policy's return lies among random policies with the same turnover.
+/// Bars below which no return says anything: one good week decides it.
+pub const FEWEST: usize = 60;
+
+/// Where a policy's return lies among random policies that trade as much and are long and short as often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It never held a position.
     Idle,
+    /// The test part has fewer bars than [`FEWEST`].
+    TooShort,
     /// Below the 5 % quantile.
     Below,
     /// Between the 5 % and the 95 % quantile.
@@ -24,6 +29,8 @@ impl Verdict {
         let got = comparison.policy.total_return;
         if comparison.policy.trades == 0 && comparison.policy.time_in_market == 0.0 {
             Verdict::Idle
+        } else if comparison.times_ns.len() < FEWEST {
+            Verdict::TooShort
         } else if got < low {
             Verdict::Below
         } else if got > high {
@@ -37,6 +44,7 @@ impl Verdict {
     pub fn short(self) -> &'static str {
         match self {
             Verdict::Idle => "never traded",
+            Verdict::TooShort => "the test part is too short to judge",
             Verdict::Below => "below the range of chance",
             Verdict::Within => "within the range of chance",
             Verdict::Above => "above the range of chance",
@@ -47,17 +55,20 @@ impl Verdict {
     pub fn sentence(self) -> &'static str {
         match self {
             Verdict::Idle => "The policy never held a position.",
+            Verdict::TooShort => {
+                "The test part is too short to judge: it has fewer than 60 bars, and a few of them decide the return."
+            }
             Verdict::Below => {
-                "The policy's return is below the range of chance: 95 % of random policies with the same turnover \
-                 earned more."
+                "The policy's return is below the range of chance: 95 % of random policies with the same turnover and \
+                 the same share of long and short earned more."
             }
             Verdict::Within => {
-                "The policy's return is within the range of chance: random policies with the same turnover did as \
-                 well. This is no evidence of skill."
+                "The policy's return is within the range of chance: random policies with the same turnover and \
+                 the same share of long and short did as well. This is no evidence of skill."
             }
             Verdict::Above => {
-                "The policy's return is above the range of chance: 95 % of random policies with the same turnover \
-                 earned less. One policy in twenty gets here by luck."
+                "The policy's return is above the range of chance: 95 % of random policies with the same turnover and \
+                 the same share of long and short earned less. One policy in twenty gets here by luck."
             }
         }
     }
@@ -88,6 +99,11 @@ pub fn beside_holding(comparison: &Comparison) -> String {
     format!("It returned {}, {word} buy and hold ({}).", signed_percent(policy), signed_percent(hold))
 }
 
+/// What to say of a fold, counted from 0, whose training made no update.
+pub fn never_learned(fold: usize) -> String {
+    format!("Fold {} never learned: training made no update, so its policy is the one it began with.", fold + 1)
+}
+
 /// A share as signed percent, as `+12.3%`; two digits where it is small, none where it is huge.
 pub fn signed_percent(share: f64) -> String {
     let percent = 100.0 * share;
@@ -110,7 +126,7 @@ mod tests {
     use super::*;
 
     fn with_return(total_return: f64) -> Comparison {
-        let mut comparison = Comparison::of(&sample::fold(0, &[1.0, 1.1]));
+        let mut comparison = Comparison::of(&sample::fold(0, &sample::wave(FEWEST, 0.0, 0.0)));
         comparison.policy.total_return = total_return;
         comparison
     }
@@ -133,6 +149,16 @@ mod tests {
         idle.policy.time_in_market = 0.0;
         idle.random.total_return = [-0.3, -0.2, -0.1];
         assert_eq!(Verdict::of(&idle), Verdict::Idle);
+    }
+
+    #[test]
+    fn a_short_test_part_is_not_judged() {
+        for (bars, short) in [(1, true), (FEWEST - 1, true), (FEWEST, false)] {
+            let mut comparison = Comparison::of(&sample::fold(0, &sample::wave(bars, 0.0, 0.0)));
+            comparison.policy.total_return = 100.0;
+            assert_eq!(Verdict::of(&comparison) == Verdict::TooShort, short, "{bars} bars");
+        }
+        assert!(Verdict::TooShort.sentence().contains(&format!("fewer than {FEWEST} bars")));
     }
 
     #[test]

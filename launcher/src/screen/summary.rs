@@ -1,7 +1,7 @@
 //! The table at the end of a run: each fold and all together, beside holding and chance.
 
 use crate::report::calendar::moment;
-use crate::report::verdict::{Verdict, percent, signed_percent};
+use crate::report::verdict::{Verdict, never_learned, percent, signed_percent};
 use crate::report::{Comparison, Report};
 use foxlaunch_shared::evaluation::{Span, Track};
 use foxlaunch_shared::run_dir::RunDir;
@@ -26,6 +26,7 @@ pub fn summary(report: &Report) -> String {
     if report.folds.is_empty() {
         lines.extend(["no fold has a test result yet".to_owned(), String::new()]);
     }
+    lines.extend(report.unlearned().into_iter().map(never_learned));
     lines.extend(report.missing.iter().map(|what| format!("left out: {what}")));
     let run = RunDir::new(&report.folder);
     lines.push(format!("run folder   {}", run.path().display()));
@@ -106,7 +107,7 @@ mod tests {
   buy & hold                      +0.04%           0.42          0.0%     0.031      71.0%      25
   random, median                  -0.01%           0.42          0.0%     0.031      71.0%      25
   random 5-95 %         -15.0% to +20.0%  -1.10 to 0.80
-  -> within the range of chance
+  -> the test part is too short to judge
 ";
         assert_eq!(block(&comparison).join("\n"), want[1..]);
     }

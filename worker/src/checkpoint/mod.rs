@@ -110,6 +110,8 @@ pub struct Point {
     pub step: u64,
     /// Digest of the settings that decide the numbers.
     pub config_digest: String,
+    /// Digest of the bars that it was trained on.
+    pub data_digest: String,
 }
 
 /// What a checkpoint holds: its place in the run, and files by name.

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 const CHILD: &str = "FOXLAUNCH_TEST_CHECKPOINTS";
 
 fn contents(fold: u32, update: u64) -> Contents {
-    let point = Point { fold, update, step: update * 16, config_digest: "d".repeat(64) };
+    let point = Point { fold, update, step: update * 16, config_digest: "d".repeat(64), data_digest: "e".repeat(64) };
     // sizes that take several writes
     let bytes = |salt: u64| (0..50_000u64).map(|i| (i * 31 + update * 7 + salt) as u8).collect();
     Contents { point, files: vec![(MODEL.to_owned(), bytes(1)), (STATE.to_owned(), bytes(2))] }

@@ -80,6 +80,17 @@ pub enum DataError {
         /// What is too short and what to change.
         reason: String,
     },
+    /// Data that are not those which a run was trained on so far.
+    #[error(
+        "{origin}: the data is not what this run began with (its checkpoint is {}); put the old data back, or start a \
+         new run", .checkpoint.display()
+    )]
+    Changed {
+        /// The data's name.
+        origin: String,
+        /// The checkpoint of the run.
+        checkpoint: PathBuf,
+    },
     /// Columns that do not belong together, handed over by a caller.
     #[error("{origin}: {reason}")]
     Mismatch {

@@ -96,9 +96,11 @@ pub fn walk_forward(dataset: &Dataset, config: &FoldsConfig) -> Result<Vec<Fold>
     let tested = (total as f64 * config.test_fraction).round() as usize;
     if tested < 2 * config.count || total - tested < 4 {
         return Err(too_short(format!(
-            "{total} usable bars are too few for folds.count = {} with folds.test_fraction = {}; \
-             use more bars or fewer folds",
-            config.count, config.test_fraction
+            "{} are too few for folds.count = {} with folds.test_fraction = {}{}; use more bars or fewer folds",
+            usable(dataset, total),
+            config.count,
+            config.test_fraction,
+            wanted(config)
         )));
     }
     let fold = |index: usize| {
@@ -119,17 +121,61 @@ pub fn walk_forward(dataset: &Dataset, config: &FoldsConfig) -> Result<Vec<Fold>
         for (name, part) in [("train", &fold.train), ("validation", &fold.validation), ("test", &fold.test)] {
             if !part.can_be_traded() {
                 return Err(too_short(format!(
-                    "fold {index} of {}: its {name} part has {} bars after an embargo of {}, \
-                     and no instrument has 2 in a row; use more bars, fewer folds or other shares",
+                    "fold {} of {}: its {name} part has {} bars after an embargo of {}, and no instrument has 2 in a \
+                     row; there are {}{}; use more bars, fewer folds or other shares",
+                    index + 1,
                     config.count,
                     part.bars(),
-                    config.embargo_bars
+                    config.embargo_bars,
+                    usable(dataset, total),
+                    wanted(config)
                 )));
             }
         }
         Ok(fold)
     };
     (0..config.count).map(fold).collect()
+}
+
+/// How many bars are usable, and where the others are, in words.
+fn usable(dataset: &Dataset, total: usize) -> String {
+    let warm_up = dataset.instruments().iter().map(|i| i.first_usable).max().unwrap_or(0);
+    match warm_up {
+        0 => format!("{total} usable bars"),
+        _ => format!(
+            "{total} usable bars (the features of an instrument need {warm_up} bars before the first usable one)"
+        ),
+    }
+}
+
+/// How many usable bars would do, in words; nothing where no sensible number would.
+fn wanted(config: &FoldsConfig) -> String {
+    let (mut low, mut high) = (0, 8);
+    while !suffices(high, config) {
+        if high > 1 << 24 {
+            return String::new();
+        }
+        (low, high) = (high, 2 * high);
+    }
+    while high - low > 1 {
+        let middle = (low + high) / 2;
+        if suffices(middle, config) { high = middle } else { low = middle }
+    }
+    format!(", which need about {high} of one instrument")
+}
+
+/// Whether so many usable bars of one instrument can be split: the sizes that [`walk_forward`] comes to.
+fn suffices(total: usize, config: &FoldsConfig) -> bool {
+    let tested = (total as f64 * config.test_fraction).round() as usize;
+    let border = |k: usize| total - tested + k * tested / config.count;
+    tested >= 2 * config.count
+        && tested + 4 <= total
+        && (0..config.count).all(|k| {
+            let past = border(k);
+            let learned = ((past as f64) * (1.0 - config.validation_fraction)).round() as usize;
+            let least = config.embargo_bars + 2;
+            border(k + 1) >= past + 2 && learned >= least && past >= learned + least
+        })
 }
 
 /// Rows to learn from around one test block, for labels that look ahead.

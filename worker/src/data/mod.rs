@@ -11,11 +11,13 @@ mod scaler;
 
 pub use error::{DataError, Place};
 pub use folds::{Fold, Part, Purged, purged, walk_forward};
+pub(crate) use readers::moment;
 pub use readers::{SAMPLE_NAME, load};
 pub use scaler::Scaler;
 
 use foxlaunch_shared::answers::InstrumentSummary;
 use rayon::prelude::*;
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 /// Nanoseconds in a year of 365.25 days.
@@ -53,6 +55,19 @@ impl Bars {
         self.start_ns.is_empty()
     }
 
+    /// Feeds everything that these bars are into `digest`, to the last bit.
+    fn feed(&self, digest: &mut Sha256) {
+        // lengths come first, so that no two lists of bars run together into the same bytes
+        digest.update((self.symbol.len() as u64).to_le_bytes());
+        digest.update(self.symbol.as_bytes());
+        digest.update(self.interval_ns.to_le_bytes());
+        digest.update((self.len() as u64).to_le_bytes());
+        digest.update(bytemuck::cast_slice(&self.start_ns));
+        for column in [&self.open, &self.high, &self.low, &self.close, &self.volume] {
+            digest.update(bytemuck::cast_slice(column));
+        }
+    }
+
     /// Says what is wrong with the columns, if anything is: unequal lengths, falling time, impossible prices.
     fn fault(&self) -> Option<String> {
         let n = self.len();
@@ -87,6 +102,7 @@ pub struct Dataset {
     instruments: Arc<[Instrument]>,
     feature_names: Arc<[String]>,
     feature_digest: String,
+    content_digest: String,
 }
 
 impl Dataset {
@@ -94,14 +110,17 @@ impl Dataset {
     pub fn new(source: impl Into<String>, bars: Vec<Bars>) -> Result<Dataset, DataError> {
         let names = features::TABLE.iter().map(|f| f.name.to_owned()).collect();
         let matrices = bars.par_iter().map(features::compute).collect();
-        Dataset::assemble(source.into(), bars, names, matrices, features::WARM_UP, features::digest())
+        // these features follow from the bars, so the bars alone say what the data are
+        let given = digest_of(&bars, &[]);
+        Dataset::assemble(source.into(), bars, names, matrices, features::WARM_UP, [features::digest(), given])
     }
 
     /// Bars with features computed elsewhere: for each instrument a row-major matrix `[bars][names]`. Every bar is
     /// usable.
     pub fn with_features(bars: Vec<Bars>, names: Vec<String>, matrices: Vec<Vec<f32>>) -> Result<Dataset, DataError> {
         let digest = features::digest_of(names.iter().map(String::as_str));
-        Dataset::assemble("given bars".to_owned(), bars, names, matrices, 0, digest)
+        let given = digest_of(&bars, &matrices);
+        Dataset::assemble("given bars".to_owned(), bars, names, matrices, 0, [digest, given])
     }
 
     fn assemble(
@@ -110,7 +129,7 @@ impl Dataset {
         names: Vec<String>,
         matrices: Vec<Vec<f32>>,
         warm_up: usize,
-        feature_digest: String,
+        [feature_digest, content_digest]: [String; 2],
     ) -> Result<Dataset, DataError> {
         let mismatch = |reason: String| DataError::Mismatch { origin: source.clone(), reason };
         if bars.len() != matrices.len() {
@@ -136,7 +155,8 @@ impl Dataset {
             let first_usable = warm_up.min(bars.len());
             instruments.push(Instrument { bars, features, first_usable });
         }
-        Ok(Dataset { source, instruments: instruments.into(), feature_names: names.into(), feature_digest })
+        let (instruments, feature_names) = (instruments.into(), names.into());
+        Ok(Dataset { source, instruments, feature_names, feature_digest, content_digest })
     }
 
     /// The instruments, in the order in which every other list has them.
@@ -152,6 +172,12 @@ impl Dataset {
     /// A digest of what the features are, as hex: a model is valid for data with the same one only.
     pub fn feature_digest(&self) -> &str {
         &self.feature_digest
+    }
+
+    /// A digest of what was given, as hex: SHA-256 over every instrument's name, bar length, times and columns, and
+    /// over features that were computed elsewhere. A run goes on only with the data it began with.
+    pub fn content_digest(&self) -> &str {
+        &self.content_digest
     }
 
     /// The shortest bar length of any instrument in nanoseconds; 0 where none is known.
@@ -182,5 +208,55 @@ impl Dataset {
             last_ns: i.bars.start_ns.last().copied().unwrap_or(0),
         };
         self.instruments.iter().map(summary).collect()
+    }
+}
+
+/// SHA-256 over all bits of `bars` and `matrices`, as hex.
+fn digest_of(bars: &[Bars], matrices: &[Vec<f32>]) -> String {
+    let mut digest = Sha256::new();
+    bars.iter().for_each(|bars| bars.feed(&mut digest));
+    for matrix in matrices {
+        digest.update((matrix.len() as u64).to_le_bytes());
+        digest.update(bytemuck::cast_slice(matrix));
+    }
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bars() -> Bars {
+        let prices = vec![10.0, 11.0, 12.0];
+        let [open, high, low, close] = std::array::from_fn(|_| prices.clone());
+        let symbol = "A".to_owned();
+        Bars { symbol, interval_ns: 1, start_ns: vec![1, 2, 3], open, high, low, close, volume: vec![0.0; 3] }
+    }
+
+    #[test]
+    fn the_content_digest_hears_of_every_column_and_not_of_where_it_came_from() {
+        let digest = |source: &str, bars: Bars| Dataset::new(source, vec![bars]).unwrap().content_digest().to_owned();
+        let expected = digest("here", bars());
+        assert_eq!(expected, digest("there", bars()));
+        let changes: [fn(&mut Bars); 8] = [
+            |b| b.symbol.push('B'),
+            |b| b.interval_ns = 2,
+            |b| b.start_ns[2] = 4,
+            |b| b.open[1] = 11.5,
+            |b| b.high[1] = 11.5,
+            |b| b.low[1] = 10.5,
+            |b| b.close[1] = 10.5,
+            |b| b.volume[0] = 1.0,
+        ];
+        for (i, change) in changes.into_iter().enumerate() {
+            let mut other = bars();
+            change(&mut other);
+            assert_ne!(expected, digest_of(&[other], &[]), "change {i}");
+        }
+        let given = |value: f32| {
+            let names = vec!["f".to_owned()];
+            Dataset::with_features(vec![bars()], names, vec![vec![value; 3]]).unwrap().content_digest().to_owned()
+        };
+        assert_ne!(given(0.0), given(1.0));
     }
 }

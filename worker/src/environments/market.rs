@@ -20,10 +20,13 @@ use rand::RngExt;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// What is left of equity when a position loses it all: small, but its logarithm is finite (about -9.2).
-pub const RUIN: f64 = 1e-4;
+/// What is left of equity when a position loses it all: far less than any bar leaves of it, but its logarithm is
+/// finite (about -27.6). No growth above 0 is ever raised to it: one bad tick that takes equity up and down again would
+/// come out as a gain.
+pub const RUIN: f64 = 1e-12;
 
-/// What equity is multiplied by from the close of one bar to the close of the next, net of costs, at least [`RUIN`].
+/// What equity is multiplied by from the close of one bar to the close of the next, net of costs; 0 where a position
+/// lost it all.
 ///
 /// `old` and `new` are positions as shares of equity, `close` is the price decided on, `next_open` the price of the
 /// fill, `next_close` the price at the end:
@@ -36,7 +39,7 @@ pub fn bar_growth(close: f64, next_open: f64, next_close: f64, old: f64, new: f6
     let before = 1.0 + old * (next_open / close - 1.0);
     let after = 1.0 + new * (next_close / next_open - 1.0) - cost_rate * (new - old).abs();
     // two negative factors are no growth: equity was gone at the fill
-    if before <= 0.0 || after <= 0.0 { RUIN } else { (before * after).max(RUIN) }
+    if before <= 0.0 || after <= 0.0 { 0.0 } else { before * after }
 }
 
 /// Where an episode stands.
@@ -190,9 +193,9 @@ impl Environment for Market {
         let growth = self.growth(usize::from(state.instrument), bar, old, new);
         let next =
             MarketState { bar: state.bar + 1, position: action as u8, left: state.left.saturating_sub(1), ..*state };
-        let terminated = growth <= RUIN;
+        let terminated = growth <= 0.0;
         let truncated = !terminated && (next.left == 0 || bar + 2 >= end);
-        Step { next, reward: growth.ln(), terminated, truncated }
+        Step { next, reward: if terminated { RUIN.ln() } else { growth.ln() }, terminated, truncated }
     }
 
     /// The scaled features of the last known bar, then the position as a share of equity.

@@ -4,6 +4,9 @@
 //! at a cost: no return reaches out of the part. Each instrument holds an equal share of equity, brought back to it
 //! after every bar; that trade between instruments is not charged. An instrument without a bar at some moment stands
 //! still there. One that is ruined stays flat.
+//!
+//! The random policies that a policy is compared with lean as it does: they hold each position in the same share of
+//! bars, and trade as much ([`Chance`]). So on bars that drift, being long is no skill.
 
 use super::chance::Chance;
 use super::returns::{max_drawdown, sharpe, total_return};
@@ -90,7 +93,8 @@ impl ActionTable {
 
 /// One instrument's way through a part, bar by bar.
 struct Walk {
-    net: Vec<f64>,
+    /// What equity was multiplied by at each bar: never 0, and exact also where next to nothing was left.
+    growth: Vec<f64>,
     traded: f64,
     held: usize,
     trades: usize,
@@ -99,30 +103,30 @@ struct Walk {
 /// Walks `instrument`, whose position after its `offset`-th bar `choose` gives as a share of equity.
 fn walk(market: &Market, instrument: usize, mut choose: impl FnMut(usize) -> f64) -> Walk {
     let range = market.part().ranges[instrument].clone();
-    let mut walk = Walk { net: Vec::with_capacity(range.len()), traded: 0.0, held: 0, trades: 0 };
+    let mut walk = Walk { growth: Vec::with_capacity(range.len()), traded: 0.0, held: 0, trades: 0 };
     let (mut position, mut ruined) = (0.0f64, false);
     if !range.is_empty() {
-        walk.net.push(0.0);
+        walk.growth.push(1.0);
     }
     for bar in range.start..range.end.saturating_sub(1).max(range.start) {
         if ruined {
-            walk.net.push(0.0);
+            walk.growth.push(1.0);
             continue;
         }
         let new = choose(bar - range.start);
         let growth = market.growth(instrument, bar, position, new);
-        walk.net.push(growth - 1.0);
+        walk.growth.push(if growth > 0.0 { growth } else { RUIN });
         walk.traded += (new - position).abs();
         walk.trades += usize::from(new != position);
         walk.held += usize::from(new != 0.0);
         position = new;
-        if growth <= RUIN {
+        if growth <= 0.0 {
             (position, ruined) = (0.0, true);
         }
     }
-    if let (true, Some(last)) = (position != 0.0, walk.net.last_mut()) {
-        let growth = (1.0 + *last) * (1.0 - market.cost_rate() * position.abs());
-        *last = growth.max(RUIN) - 1.0;
+    if let (true, Some(last)) = (position != 0.0, walk.growth.last_mut()) {
+        let left = 1.0 - market.cost_rate() * position.abs();
+        *last = if left > 0.0 { *last * left } else { RUIN };
         walk.traded += position.abs();
         walk.trades += 1;
     }
@@ -160,15 +164,20 @@ impl Calendar {
     /// The walks of the traded instruments as one, each with an equal share.
     fn track(&self, walks: &[Walk], periods_per_year: f64) -> Track {
         let share = 1.0 / walks.len() as f64;
-        let mut returns = vec![0.0; self.times.len()];
+        // growths are added, not growths less 1: what is left after a fall to nearly nothing keeps its digits
+        let (mut growth, mut moved) = (vec![0.0; self.times.len()], vec![0usize; self.times.len()]);
         for (walk, slots) in walks.iter().zip(&self.slots) {
-            for (net, slot) in walk.net.iter().zip(slots) {
-                returns[*slot] += share * net;
+            for (own, slot) in walk.growth.iter().zip(slots) {
+                growth[*slot] += share * own;
+                moved[*slot] += 1;
             }
         }
         let mut equity = vec![1.0];
-        for r in &returns {
-            equity.push(equity[equity.len() - 1] * (1.0 + r));
+        let mut returns = Vec::with_capacity(growth.len());
+        for (growth, moved) in growth.into_iter().zip(moved) {
+            let growth = growth + share * (walks.len() - moved) as f64;
+            equity.push(equity[equity.len() - 1] * growth);
+            returns.push(growth - 1.0);
         }
         let traded: f64 = walks.iter().map(|w| w.traded).sum();
         Track {
@@ -183,13 +192,16 @@ impl Calendar {
     }
 }
 
-fn walk_table(market: &Market, table: &ActionTable, calendar: &Calendar) -> Vec<Walk> {
+/// The walk through each traded instrument, and the position after each of its decisions, as an index.
+fn walk_table(market: &Market, table: &ActionTable, calendar: &Calendar) -> Vec<(Walk, Vec<usize>)> {
     let one = |&instrument: &usize| {
-        let mut position = market.flat();
-        walk(market, instrument, |offset| {
+        let (mut position, mut path) = (market.flat(), Vec::new());
+        let walk = walk(market, instrument, |offset| {
             position = table.action(instrument, offset, position);
+            path.push(usize::from(position));
             market.positions()[usize::from(position)]
-        })
+        });
+        (walk, path)
     };
     calendar.traded.iter().map(one).collect()
 }
@@ -199,8 +211,10 @@ fn walk_table(market: &Market, table: &ActionTable, calendar: &Calendar) -> Vec<
 pub fn validation_score(market: &Market, policy: &mut Policy<'_>) -> anyhow::Result<f64> {
     let table = ActionTable::compute(market, policy)?;
     let calendar = Calendar::new(market);
-    let track = calendar.track(&walk_table(market, &table, &calendar), 1.0);
-    Ok(track.total_return.ln_1p())
+    let walks: Vec<Walk> = walk_table(market, &table, &calendar).into_iter().map(|(walk, _)| walk).collect();
+    let track = calendar.track(&walks, 1.0);
+    // of the equity itself: near ruin the total return has lost its digits
+    Ok(track.equity.last().copied().unwrap_or(1.0).max(f64::MIN_POSITIVE).ln())
 }
 
 /// What `policy` is worth in `market`, which is that of `fold`'s test part, beside holding and random positions
@@ -211,13 +225,13 @@ pub fn fold_result(
     streams: &Streams,
     policy: &mut Policy<'_>,
 ) -> anyhow::Result<FoldResult> {
-    ensure!(*market.part() == fold.test, "fold {}: the market is not that of the test part", fold.index);
+    ensure!(*market.part() == fold.test, "fold {}: the market is not that of the test part", fold.index + 1);
     let dataset = market.dataset();
     let periods_per_year = dataset.periods_per_year();
-    let table = ActionTable::compute(market, policy).with_context(|| format!("fold {}", fold.index))?;
+    let table = ActionTable::compute(market, policy).with_context(|| format!("fold {}", fold.index + 1))?;
     let calendar = Calendar::new(market);
-    let walks = walk_table(market, &table, &calendar);
-    let turnover = walks.iter().map(|w| w.traded).sum::<f64>() / calendar.bars() as f64;
+    let (walks, paths): (Vec<Walk>, Vec<Vec<usize>>) = walk_table(market, &table, &calendar).into_iter().unzip();
+    let chance = Chance::like(market.positions(), &paths);
     let holding: Vec<Walk> = calendar.traded.iter().map(|&i| walk(market, i, |_| 1.0)).collect();
     Ok(FoldResult {
         fold: fold.index,
@@ -229,27 +243,28 @@ pub fn fold_result(
         cost_rate: market.cost_rate(),
         policy: calendar.track(&walks, periods_per_year),
         buy_and_hold: calendar.track(&holding, periods_per_year),
-        random: random_band(market, &calendar, turnover, periods_per_year, streams),
+        random: random_band(market, &calendar, &chance, periods_per_year, streams),
         times_ns: calendar.times,
     })
 }
 
-/// [`RANDOM_RUNS`] policies that change position at random, as often as makes their expected turnover `turnover`.
+/// [`RANDOM_RUNS`] policies that take positions as `chance` says.
 fn random_band(
     market: &Market,
     calendar: &Calendar,
-    turnover: f64,
+    chance: &Chance,
     periods_per_year: f64,
     streams: &Streams,
 ) -> RandomBand {
-    let chance = Chance::of_turnover(market.positions(), turnover);
     let run = |run: usize| {
         let one = |&instrument: &usize| {
             let mut draw = streams.draw("random positions", run as u64, instrument as u64);
-            let mut position = usize::from(market.flat());
+            let mut position = None;
             walk(market, instrument, |_| {
-                position = chance.next(position, draw.random(), draw.random());
-                market.positions()[position]
+                let at = draw.random();
+                let next = position.map_or_else(|| chance.first(at), |before| chance.next(before, at));
+                position = Some(next);
+                market.positions()[next]
             })
         };
         let walks: Vec<Walk> = calendar.traded.iter().map(one).collect();

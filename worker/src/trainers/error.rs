@@ -16,15 +16,15 @@ use thiserror::Error;
 pub enum TrainError {
     /// A loss, or the gradient, is no finite number.
     #[error(
-        "rank {rank}, fold {fold}, update {update}: {what} is {value}; the batch's rows were the transitions {indices:?} \
-         of the replay memory. Try a smaller dqn.learning_rate or environment.reward_scale"
+        "rank {rank}, fold {}, update {update}: {what} is {value}; the batch's rows were the transitions {indices:?} \
+         of the replay memory. Try a smaller dqn.learning_rate or environment.reward_scale", .fold + 1
     )]
     NotFinite {
         /// Whose rows it came from.
         rank: Rank,
         /// This rank: where it is another one, that one is to blame.
         seen_by: Rank,
-        /// Which fold.
+        /// Which fold, from 0; a person is told one more.
         fold: u32,
         /// Which update of it, from 1.
         update: u64,

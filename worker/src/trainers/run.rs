@@ -92,7 +92,7 @@ pub fn train_with_preloaded_data(
     resume: bool,
 ) -> Result<Ending, TrainError> {
     let folds = walk_forward(dataset, &config.folds)?;
-    let mut session = Session::open(world, config, run, resume, folds.len())?;
+    let mut session = Session::open(world, config, dataset, run, resume, folds.len())?;
     for fold in &folds {
         if session.has_done(fold.index) {
             continue;

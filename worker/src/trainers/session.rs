@@ -5,6 +5,7 @@
 use super::TrainError;
 use super::run::{Algorithm, Counters, Judge};
 use crate::checkpoint::{self, Contents, Loaded, Name, Point, Writer};
+use crate::data::{DataError, Dataset};
 use crate::metrics::Sink;
 use crate::parallel::Shards;
 use crate::world::World;
@@ -48,6 +49,7 @@ pub struct Session<'a> {
     folds: usize,
     shards: Shards,
     digest: String,
+    data_digest: String,
     saved: Option<(Loaded, Progress)>,
     best: Option<Best>,
     /// Rank 0's.
@@ -56,16 +58,18 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Opens `run`, and with `resume` its newest whole checkpoint; all ranks take the one that rank 0 found.
+    /// Opens `run`, and with `resume` its newest whole checkpoint; all ranks take the one that rank 0 found. A
+    /// checkpoint of other settings or of other data than `dataset` is refused.
     pub fn open(
         world: &mut World,
         config: &'a Config,
+        dataset: &Dataset,
         run: &RunDir,
         resume: bool,
         folds: usize,
     ) -> Result<Session<'a>, TrainError> {
         let digest = config.digest();
-        let saved = if resume { find(world, &run.checkpoints(), &digest)? } else { None };
+        let saved = if resume { find(world, &run.checkpoints(), &digest, dataset)? } else { None };
         // a run keeps the number of shards that it began with, whatever the number of workers now
         let configured = match config.parallel.virtual_shards {
             0 => world.world_size().index(),
@@ -86,7 +90,8 @@ impl<'a> Session<'a> {
         } else {
             (None, None)
         };
-        Ok(Session { config, run: run.clone(), folds, shards, digest, saved, best: None, writer, sink })
+        let (run, data_digest) = (run.clone(), dataset.content_digest().to_owned());
+        Ok(Session { config, run, folds, shards, digest, data_digest, saved, best: None, writer, sink })
     }
 
     /// The settings.
@@ -221,7 +226,8 @@ impl<'a> Session<'a> {
 
     fn point<A: Algorithm>(&self, fold: usize, algorithm: &A) -> Point {
         let Counters { updates: update, steps: step, .. } = algorithm.counters();
-        Point { fold: fold as u32, update, step, config_digest: self.digest.clone() }
+        let (config_digest, data_digest) = (self.digest.clone(), self.data_digest.clone());
+        Point { fold: fold as u32, update, step, config_digest, data_digest }
     }
 
     /// Iterations over all folds: a counter that only grows.
@@ -232,7 +238,12 @@ impl<'a> Session<'a> {
 }
 
 /// The newest whole checkpoint below `root`, the same on every rank; none if there never was one.
-fn find(world: &mut World, root: &Path, digest: &str) -> Result<Option<(Loaded, Progress)>, TrainError> {
+fn find(
+    world: &mut World,
+    root: &Path,
+    digest: &str,
+    dataset: &Dataset,
+) -> Result<Option<(Loaded, Progress)>, TrainError> {
     // rank 0 says: nothing there, failed, or which
     let mut said = [0u8; 17];
     let mut first = Ok(None);
@@ -244,6 +255,10 @@ fn find(world: &mut World, root: &Path, digest: &str) -> Result<Option<(Loaded, 
                 let reason =
                     "it was written under other settings; resume with the run's own config.toml, or start a new run";
                 return Err(TrainError::Settings(format!("{path}: {reason}")));
+            }
+            if found.loaded.point.data_digest != dataset.content_digest() {
+                let (origin, checkpoint) = (dataset.source.clone(), found.loaded.path);
+                return Err(DataError::Changed { origin, checkpoint }.into());
             }
             Ok(Some(found))
         });

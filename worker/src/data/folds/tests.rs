@@ -66,6 +66,30 @@ fn too_few_bars_are_refused_in_words() {
     }
 }
 
+#[test]
+fn the_number_of_bars_that_is_asked_for_is_enough_and_hardly_more() {
+    for (count, fraction, embargo) in [(1, 0.4, 0), (3, 0.3, 0), (3, 0.4, 5), (2, 0.5, 30), (5, 0.6, 1)] {
+        let config = config(count, fraction, embargo);
+        let split = |bars: i64| walk_forward(&dataset(&[(0..bars).collect()]), &config);
+        let error = split(5).unwrap_err().to_string();
+        let needed: i64 = error.split_once("need about ").unwrap().1.split(' ').next().unwrap().parse().unwrap();
+        assert!(split(needed).is_ok() && split(needed - 1).is_err(), "{error}");
+    }
+}
+
+#[test]
+fn a_person_is_told_of_the_warm_up_and_counts_folds_from_1() {
+    let bars = dataset(&[(0..30).collect()]).instruments()[0].bars.clone();
+    let data = Dataset::new("my.csv", vec![bars]).unwrap();
+    let error = walk_forward(&data, &config(3, 0.4, 0)).unwrap_err().to_string();
+    let warm_up = crate::data::features::WARM_UP;
+    for word in [format!("{} usable bars", 30 - warm_up), format!("need {warm_up} bars before")] {
+        assert!(error.contains(&word), "{word}: {error}");
+    }
+    let error = walk_forward(&dataset(&[(0..100).collect()]), &config(2, 0.4, 30)).unwrap_err().to_string();
+    assert!(error.contains("fold 1 of 2"), "{error}");
+}
+
 proptest! {
     #[test]
     fn parts_follow_each_other_in_time_and_test_parts_cover_the_end(

@@ -1,6 +1,7 @@
 //! Opening a file: which compression and which format, by its first bytes.
 
 use super::collect::Collector;
+use super::gzip::{Behind, Gzip};
 use super::{dbn, table};
 use crate::data::{DataError, Place};
 use std::cell::Cell;
@@ -27,7 +28,7 @@ pub(super) fn read(path: &Path, bytes: impl Read, wanted: &[String]) -> Result<C
     let magic = raw.fill_buf().map_err(|e| no_input(unreadable(&e)))?;
     let unpacked: Box<dyn Read + '_> = match magic {
         [] => return Err(no_input("it is empty".to_owned())),
-        [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(raw)),
+        [0x1f, 0x8b, ..] => Box::new(Gzip::new(raw)),
         [0x28, 0xb5, 0x2f, 0xfd, ..] => {
             let decoder = zstd::stream::read::Decoder::with_buffer(raw);
             Box::new(decoder.map_err(|e| no_input(format!("no memory to decompress it: {e}")))?)
@@ -80,6 +81,9 @@ pub(super) fn unreadable(error: &io::Error) -> String {
 
 /// What a failed read in the middle of a file means for a person.
 pub(super) fn broken(error: &io::Error) -> String {
+    if let Some(behind) = error.get_ref().and_then(|inner| inner.downcast_ref::<Behind>()) {
+        return behind.to_string();
+    }
     match error.kind() {
         ErrorKind::UnexpectedEof => {
             "the compressed data breaks off here; the file is truncated, fetch it again".to_owned()

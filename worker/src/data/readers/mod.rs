@@ -1,4 +1,4 @@
-//! Reading bars: `.dbn`, `.dbn.zst`, CSV, CSV.gz, or a folder of them; what a file holds is told by its content.
+//! Reading bars: `.dbn`, `.dbn.zst`, CSV, CSV.gz, CSV.zst, or a folder of them; what a file holds is told by its content.
 //!
 //! A file is read as a stream, straight into columns. Bars that cannot be (double, out of order, high below low, no
 //! or no finite price) are refused with their place; nothing is repaired or left out without a word. The one
@@ -8,6 +8,7 @@ mod bars_of;
 mod collect;
 mod dbn;
 mod file;
+mod gzip;
 mod table;
 mod when;
 
@@ -50,6 +51,11 @@ pub fn load(config: &DataConfig) -> Result<Dataset, DataError> {
     Dataset::new(source, bars)
 }
 
+/// `ns` since 1970 as a date and time of day.
+pub(crate) fn moment(ns: i64) -> String {
+    when::format(ns)
+}
+
 /// The path, or the paths between commas where there is no file of the whole name.
 fn paths(text: &str) -> Vec<&Path> {
     if Path::new(text).exists() {
@@ -63,6 +69,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, DataError> {
     let no_input = |reason: String| DataError::NoInput { path: path.to_owned(), reason };
     let metadata = std::fs::metadata(path).map_err(|e| no_input(file::unreadable(&e)))?;
     if !metadata.is_dir() {
+        regular(path, &metadata)?;
         return Ok(vec![path.to_owned()]);
     }
     let entries = std::fs::read_dir(path).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
@@ -76,7 +83,21 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, DataError> {
         let there = entries.len();
         return Err(no_input(format!("none of the {there} entries of this folder ends in {}", ENDINGS.join(", "))));
     }
+    for file in &files {
+        let no_input = |e| DataError::NoInput { path: file.clone(), reason: file::unreadable(&e) };
+        regular(file, &std::fs::metadata(file).map_err(no_input)?)?;
+    }
     Ok(files)
+}
+
+/// Refuses pipes, sockets and devices: opening one may wait for ever, and a pipe gives its bytes only once, while every
+/// worker reads all data.
+fn regular(path: &Path, metadata: &std::fs::Metadata) -> Result<(), DataError> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    let reason = "it is neither a regular file nor a folder; write the bars to a file first".to_owned();
+    Err(DataError::NoInput { path: path.to_owned(), reason })
 }
 
 /// What was read so far, by instrument.

@@ -199,6 +199,33 @@ fn cut_compression_is_an_error_at_every_length() {
     }
 }
 
+#[test]
+fn what_follows_a_gzip_stream_is_counted_and_more_members_are_read() {
+    let (head, tail) = TABLE.split_at(60);
+    let members = [gzip(head.as_bytes()), gzip(tail.as_bytes())].concat();
+    let read = |bytes: &[u8]| file::read(Path::new("x.csv.gz"), bytes, &[]);
+    let seen = |bytes: &[u8]| read(bytes).map(Collector::finish).unwrap().1.iter().map(|c| c.bars.len()).sum::<usize>();
+    assert_eq!((seen(&members), seen(&gzip(TABLE.as_bytes()))), (5, 5));
+    for garbage in [&b"x"[..], b"garbage", &[0; 512], &[7; 100_000]] {
+        let error = read(&[&members[..], garbage].concat()).map(|_| ()).unwrap_err();
+        let expected = format!("{} bytes behind the end of the gzip stream", garbage.len());
+        assert!(error.to_string().contains(&expected), "{error}");
+        assert_eq!(error.exit_code(), exit::DATA);
+    }
+}
+
+#[test]
+fn a_pipe_is_refused_and_never_waited_for() {
+    let folder = written(&[("x.csv", TABLE.as_bytes())]);
+    let pipe = folder.path().join("y.csv");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for path in [pipe.as_path(), folder.path(), Path::new("/dev/null")] {
+        let error = load_path(path).unwrap_err();
+        assert_eq!(error.exit_code(), exit::NO_INPUT, "{error}");
+        assert!(error.to_string().contains("neither a regular file nor a folder"), "{error}");
+    }
+}
+
 /// Three bars of two instruments, one of them without a name, as DBN.
 fn made_dbn() -> Vec<u8> {
     use ::dbn::encode::EncodeRecord;

@@ -95,6 +95,20 @@ fn ruin_ends_the_episode_with_a_finite_reward() {
 }
 
 #[test]
+fn a_bad_tick_takes_back_what_it_gave() {
+    let market = market(&[(145.0, 145.0), (145.0, 1e9), (1e9, 133.0), (133.0, 133.0)], &config(0.0, 4));
+    let mut state = MarketState { instrument: 0, bar: 0, position: 2, left: 3 };
+    let mut sum = 0.0;
+    for _ in 0..3 {
+        let step = market.step(&state, 2, &mut draw());
+        assert!(!step.terminated, "a fall is no ruin while anything is left");
+        sum += step.reward;
+        state = step.next;
+    }
+    assert!((sum - f64::ln(133.0 / 145.0)).abs() < 1e-9, "{sum}");
+}
+
+#[test]
 fn an_episode_is_cut_by_count_or_by_the_end_of_the_part() {
     let market = market(&[(10.0, 10.0); 10], &config(0.0, 4));
     let mut state = market.reset(&mut draw());

@@ -79,6 +79,19 @@ fn ruin_is_final_and_finite() {
 }
 
 #[test]
+fn a_bad_tick_takes_back_what_it_gave() {
+    let (market, fold) = clairvoyant(vec![bars("A", 0, &[145.0, 144.0, 1e9, 133.0, 133.4])], 0.0);
+    let result = fold_result(&market, &fold, &Streams::new(1), &mut |_: &[f32], n| Ok(vec![2; n])).unwrap();
+    for track in [&result.policy, &result.buy_and_hold] {
+        assert!((track.total_return - (133.4 / 145.0 - 1.0)).abs() < 1e-9, "{track:?}");
+        assert!(track.max_drawdown > 0.9999998 && track.max_drawdown < 1.0);
+    }
+    // who was short when the tick came is ruined, and the way back down gives nothing back
+    let short = fold_result(&market, &fold, &Streams::new(1), &mut |_: &[f32], n| Ok(vec![0; n])).unwrap().policy;
+    assert!(short.equity[3..].iter().all(|e| *e > 0.0 && *e < 1e-11), "{short:?}");
+}
+
+#[test]
 fn a_policy_that_answers_wrongly_is_an_error() {
     let (market, _) = clairvoyant(vec![bars("A", 0, &[1.0, 2.0, 3.0])], 0.0);
     assert!(validation_score(&market, &mut |_: &[f32], _| Ok(vec![0])).unwrap_err().to_string().contains("1 actions"));
@@ -127,6 +140,34 @@ fn chance_trades_as_much_as_the_policy_and_is_the_same_each_time() {
     assert!(result.random.total_return.is_sorted() && result.random.sharpe.is_sorted());
     // the band of chance without an edge lies around what its costs leave of the market's drift
     assert!(result.random.total_return[0] < result.random.total_return[2]);
+}
+
+#[test]
+fn a_policy_that_only_leans_is_within_chance_on_noise_that_drifts() {
+    let mut outside = [0; 2];
+    for seed in 0..20u64 {
+        let mut draw = Streams::new(seed).draw("drifting", 0, 0);
+        let mut price = 100.0;
+        let closes: Vec<f64> = (0..800)
+            .map(|_| {
+                price *= 1.001 + 0.02 * (draw.random::<f64>() - 0.5);
+                price
+            })
+            .collect();
+        let (market, fold) = clairvoyant(vec![bars("A", 0, &closes)], 1.0);
+        // long whatever comes; and in nine bars of ten, told apart by nothing that bears on the next bar
+        for (which, share) in [1.0, 0.9].into_iter().enumerate() {
+            let mut lean = |_: &[f32], n: usize| {
+                let mut one = || if draw.random::<f64>() < share { 2 } else { 0 };
+                Ok((0..n).map(|_| one()).collect())
+            };
+            let result = fold_result(&market, &fold, &Streams::new(seed), &mut lean).unwrap();
+            let ([low, _, high], got) = (result.random.total_return, result.policy.total_return);
+            outside[which] += usize::from(got < low || got > high);
+        }
+    }
+    // a tenth is outside by the band's own meaning: of 20 more than 6 with a probability of 0.2 %
+    assert!(outside[0] == 0 && outside[1] <= 6, "{outside:?}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn watched(
     watcher: &mut dyn FnMut(Counters) -> bool,
 ) -> Ending {
     let folds = walk_forward(data, &config.folds).unwrap();
-    let mut session = Session::open(world, config, &RunDir::new(run), resume, folds.len()).unwrap();
+    let mut session = Session::open(world, config, data, &RunDir::new(run), resume, folds.len()).unwrap();
     for fold in folds.iter().filter(|fold| !session.has_done(fold.index)).collect::<Vec<_>>() {
         let scaler = Scaler::fit(data, &fold.train);
         let market = Market::new(data, &fold.train, &scaler, &config.environment).unwrap();
@@ -186,10 +186,49 @@ fn numbers_that_are_none_are_named_with_their_place() {
     for (rank, error) in errors.iter().enumerate() {
         let TrainError::NotFinite { rank: of, fold, update, indices, .. } = error else { panic!("{error}") };
         assert_eq!((*of, *fold, *update, indices.len()), (Rank(0), 0, 1, 7));
-        assert!(error.to_string().starts_with("rank 0, fold 0, update 1: the loss is inf"), "{error}");
+        assert!(error.to_string().starts_with("rank 0, fold 1, update 1: the loss is inf"), "{error}");
         let expected = if rank == 0 { (exit::FAILURE, None) } else { (exit::COLLATERAL, Some(Rank(0))) };
         assert_eq!((error.exit_code(), error.blames()), expected);
     }
+}
+
+#[test]
+fn changed_data_are_refused_on_resume_and_other_settings_before_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, run) = (folder.path().join("my.csv"), RunDir::new(folder.path().join("run")));
+    // a resume of a whole run is refused as one of a part is: the checkpoint says what it was trained on
+    let path = format!("data.path={}", file.display());
+    let config = tiny(&["train.steps=72", &path]);
+    let write = |last: f64| {
+        let mut text = "time,open,high,low,close,volume\n".to_owned();
+        for (t, change) in super::chance(4, 240).into_iter().enumerate() {
+            let price = if t == 239 { last } else { 100.0 + 100.0 * change };
+            text += &format!("{},{price},{price},{price},{price},1\n", 1_000_000_000 + 86_400 * t);
+        }
+        std::fs::write(&file, text).unwrap();
+        crate::data::load(&config.data).unwrap()
+    };
+    let go = |config: &Config, data: &Dataset, resume: bool| {
+        as_ranks(2, |mut world| train_with_preloaded_data(&mut world, config, data, &run, resume))
+    };
+    let first = write(100.25);
+    go(&config, &first, false).into_iter().for_each(|ended| assert_eq!(ended.unwrap(), Ending::Finished));
+    let before = remains(run.path());
+
+    let second = write(100.75);
+    let errors: Vec<TrainError> = go(&config, &second, true).into_iter().map(Result::unwrap_err).collect();
+    let said = errors[0].to_string();
+    assert!(said.contains("the data is not what this run began with"), "{said}");
+    assert!(said.starts_with(&file.display().to_string()), "{said}");
+    assert_eq!((errors[0].exit_code(), errors[1].exit_code()), (exit::DATA, exit::COLLATERAL));
+    assert_same(&before, &remains(run.path()), "refused");
+
+    let other = tiny(&["train.steps=72", "dqn.gamma=0.5", &path]);
+    let errors: Vec<TrainError> = go(&other, &second, true).into_iter().map(Result::unwrap_err).collect();
+    assert_eq!(errors[0].exit_code(), exit::CONFIG, "{}", errors[0]);
+
+    // the same bars again, and all is well
+    go(&config, &write(100.25), true).into_iter().for_each(|ended| assert_eq!(ended.unwrap(), Ending::Finished));
 }
 
 /// A judge that fails.
@@ -220,7 +259,7 @@ fn a_judge_that_fails_ends_training_in_words() {
     let scaler = Scaler::fit(&data, &folds[0].train);
     let market = Market::new(&data, &folds[0].train, &scaler, &config.environment).unwrap();
     let mut world = World::with_collective(Box::new(Solo::new()));
-    let mut session = Session::open(&mut world, &config, &RunDir::new(folder.path()), false, 2).unwrap();
+    let mut session = Session::open(&mut world, &config, &data, &RunDir::new(folder.path()), false, 2).unwrap();
     let mut dqn = Dqn::new(&market, &config, 0, Streams::new(1), session.shards(), &mut world).unwrap();
     let error = train_fold(&mut world, &mut session, 0, &mut dqn, &Broken).unwrap_err();
     assert!(error.to_string().contains("the scales are broken"), "{error}");

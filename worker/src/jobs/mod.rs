@@ -1,5 +1,7 @@
 //! The worker binary: what it is asked to do, from arguments to exit code.
 
+mod warnings;
+
 use crate::data::{self, DataError, Scaler, walk_forward};
 use crate::environments::Environment;
 use crate::environments::market::{Market, MarketState};
@@ -163,7 +165,7 @@ fn read_config(path: &Path) -> Result<Config, JobError> {
 fn plan(config: &Config) -> Result<WorkerPlan, JobError> {
     let dataset = data::load(&config.data)?;
     let folds = walk_forward(&dataset, &config.folds)?;
-    let mut warnings = Vec::new();
+    let mut warnings = warnings::leaps(&dataset);
     let (mut observation, mut actions) = (0, 0);
     for fold in &folds {
         let scaler = Scaler::fit(&dataset, &fold.train);
@@ -182,18 +184,7 @@ fn plan(config: &Config) -> Result<WorkerPlan, JobError> {
             ));
         }
     }
-    if (config.dqn.learning_starts as u64) >= config.train.steps {
-        warnings.push(format!(
-            "dqn.learning_starts = {} is not below train.steps = {}: nothing is learned",
-            config.dqn.learning_starts, config.train.steps
-        ));
-    }
-    if config.dqn.learning_starts > config.dqn.buffer_size {
-        warnings.push(format!(
-            "dqn.learning_starts = {} is above dqn.buffer_size = {}: nothing is learned",
-            config.dqn.learning_starts, config.dqn.buffer_size
-        ));
-    }
+    warnings.extend(warnings::unlearned(config));
     Ok(WorkerPlan {
         source: dataset.source.clone(),
         instruments: dataset.summary(),
