@@ -1,7 +1,7 @@
 //! Short jobs under load, each losing a random process at a random moment: nothing is left, the cause is right, and
 //! so is the code.
 
-use crate::session::{Session, kill};
+use crate::session::{Session, children, kill};
 use nix::sys::signal::Signal::SIGKILL;
 use std::time::Duration;
 
@@ -23,15 +23,6 @@ fn random(n: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let of_task = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-    tasks
-        .map(of_task)
-        .flat_map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>())
-        .collect()
 }
 
 fn one_job(n: u64) {

@@ -1,6 +1,6 @@
 //! Whatever dies, in whatever order: nothing is left.
 
-use crate::session::{Session, kill};
+use crate::session::{Session, children, kill};
 use nix::sys::signal::Signal::{SIGINT, SIGKILL, SIGTERM, SIGTSTP, SIGUSR1};
 use std::time::Duration;
 
@@ -174,11 +174,8 @@ fn a_stopped_job_spends_no_time() {
     let is_stopped = |pid: u32| state(pid).rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'));
     let guardian = job.pid();
     job.wait_until("the guardian's stop", || is_stopped(guardian));
-    let worker = |session: &Session| -> Option<u32> {
-        let all = session.survivors();
-        all.iter().find(|process| process.ends_with(" sh"))?.split(' ').next()?.parse().ok()
-    };
-    let worker = worker(&session).expect("a worker");
+    // by descent, not by name: for a moment each child of a shell is named as it is
+    let worker = children(job.supervisor())[0];
     job.wait_until("the worker's stop", || is_stopped(worker));
     // longer than the job's whole time: it is not asked to end, since its clock stands still
     std::thread::sleep(Duration::from_millis(3500));
