@@ -1,7 +1,7 @@
 //! Whatever dies, in whatever order: nothing is left.
 
-use crate::session::{Session, children, kill};
-use nix::sys::signal::Signal::{SIGINT, SIGKILL, SIGTERM, SIGTSTP, SIGUSR1};
+use crate::session::{Session, kill};
+use nix::sys::signal::Signal::{SIGINT, SIGKILL, SIGTERM, SIGUSR1};
 use std::time::Duration;
 
 /// What the design promises after a kill of guardian or supervisor.
@@ -161,26 +161,4 @@ fn an_ignored_hangup_stays_ignored() {
     kill(job.id(), nix::sys::signal::Signal::SIGHUP);
     session.write("go", "");
     assert_eq!(job.wait().unwrap().code(), Some(0));
-}
-
-#[test]
-fn a_stopped_job_spends_no_time() {
-    let session = Session::new();
-    let script = "echo up > up; trap 'exit 0' TERM; while :; do sleep 0.02; done";
-    let mut job = session.start("--cpu --time-limit 3s --grace 1s run --out run -- sh -c", script);
-    job.wait_for("up", "up");
-    job.signal(SIGTSTP);
-    let state = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let is_stopped = |pid: u32| state(pid).rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'));
-    let guardian = job.pid();
-    job.wait_until("the guardian's stop", || is_stopped(guardian));
-    // by descent, not by name: for a moment each child of a shell is named as it is
-    let worker = children(job.supervisor())[0];
-    job.wait_until("the worker's stop", || is_stopped(worker));
-    // longer than the job's whole time: it is not asked to end, since its clock stands still
-    std::thread::sleep(Duration::from_millis(3500));
-    assert!(!session.read("run/events.jsonl").contains("\"event\":\"stop\""));
-    job.signal(nix::sys::signal::Signal::SIGCONT);
-    job.end().assert_code(foxlaunch_shared::exit::TRY_AGAIN);
-    session.assert_clean();
 }
