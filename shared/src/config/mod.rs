@@ -4,13 +4,15 @@
 //! `--hyperopt` file, a `--config` file, `--smoke`, `--set`, flags. A key that `DEFAULT` lacks is refused
 //! with the nearest one it has; a value must have the default's type.
 
+mod cleaning;
 mod data;
 mod hyperopt;
 mod layers;
 mod network;
 mod trainer;
 
-pub use data::{DataConfig, EnvironmentConfig, FoldsConfig};
+pub use cleaning::{CleaningConfig, Policy, Problem};
+pub use data::{DataConfig, EnvironmentConfig, FeaturesConfig, FoldsConfig};
 pub use hyperopt::hyperopt_layer;
 pub use layers::{Layer, Layers};
 pub use network::NetworkConfig;
@@ -78,6 +80,10 @@ pub struct Config {
     pub train: TrainConfig,
     /// Where the bars are.
     pub data: DataConfig,
+    /// What is done about bars that cannot be.
+    pub cleaning: CleaningConfig,
+    /// What the agent sees of them.
+    pub features: FeaturesConfig,
     /// How they are split.
     pub folds: FoldsConfig,
     /// What the agent acts in.
@@ -144,6 +150,7 @@ impl Config {
     fn check(&self) -> Result<(), (&'static str, String, String)> {
         self.train.check()?;
         self.data.check()?;
+        self.cleaning.check()?;
         self.folds.check()?;
         self.environment.check()?;
         self.network.check()?;

@@ -43,6 +43,16 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
+    /// Says of each file what it holds and what is wrong with it: a line of JSON each, `Ok` with a report, or `Err` with
+    /// an exit code and a reason.
+    Data {
+        /// Resolved settings, as a run folder's config.toml.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// Files, folders or patterns.
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<String>,
+    },
     /// Trains.
     Train {
         /// Resolved settings, as a run folder's config.toml.
@@ -112,6 +122,12 @@ pub fn main() -> ExitCode {
         Some(Verb::Plan { config }) => {
             read_config(&config).and_then(|config| plan(&config)).and_then(|plan| print_json(&plan))
         }
+        Some(Verb::Data { config, paths }) => read_config(&config).and_then(|config| {
+            for answer in paths.iter().flat_map(|path| data::survey(path, &config)) {
+                print_json(&answer.map_err(|e| (e.exit_code(), e.to_string())))?;
+            }
+            Ok(exit::OK)
+        }),
         Some(Verb::Train { config, run, resume }) => read_config(&config).and_then(|config| {
             let training = std::thread::Builder::new()
                 .name("training".to_owned())
@@ -163,7 +179,7 @@ fn read_config(path: &Path) -> Result<Config, JobError> {
 
 /// What training under `config` would be.
 fn plan(config: &Config) -> Result<WorkerPlan, JobError> {
-    let dataset = data::load(&config.data)?;
+    let dataset = data::load(config)?;
     let folds = walk_forward(&dataset, &config.folds)?;
     let mut warnings = warnings::leaps(&dataset);
     let (mut observation, mut actions) = (0, 0);
@@ -195,13 +211,14 @@ fn plan(config: &Config) -> Result<WorkerPlan, JobError> {
         parameters: QNetwork::parameter_count(observation, &config.network.widths(), actions),
         replay_bytes: (config.dqn.buffer_size * size_of::<Transition<MarketState>>()) as u64,
         warnings,
+        problems: dataset.problems().by_name(),
     })
 }
 
 /// Joins the world, trains, and leaves it in order or with a word about what went wrong.
 fn train(config: &Config, run: &RunDir, resume: bool) -> Result<i32, JobError> {
     let mut world = World::builder().stops_when_told(true).join()?;
-    let trained = data::load(&config.data)
+    let trained = data::load(config)
         .map_err(JobError::from)
         .and_then(|dataset| Ok(train_with_preloaded_data(&mut world, config, &dataset, run, resume)?));
     match trained {
