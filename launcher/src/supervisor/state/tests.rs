@@ -1,6 +1,9 @@
 use super::*;
+use crate::process::child::Ended;
 use crate::supervisor::event::Outcome;
-use foxlaunch_shared::protocol::{Hello, Phase as Busy, Transport};
+use foxlaunch_shared::exit;
+use foxlaunch_shared::protocol::{FromLauncher, FromWorker, Hello, Phase as Busy, Transport};
+use nix::libc::{SIGCONT, SIGINT, SIGKILL};
 use proptest::prelude::*;
 
 const AT: Attempt = Attempt(1);
