@@ -5,6 +5,7 @@ use crate::commands::{
     train::TrainArgs,
 };
 use crate::devices::visible::Gpus;
+use crate::plan::HangOn;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use foxlaunch_shared::ids::Rank;
 use std::collections::BTreeSet;
@@ -72,9 +73,13 @@ pub struct LaunchOptions {
     #[arg(long, value_name = "D", default_value = "10m", value_parser = crate::plan::duration::parse)]
     pub init_timeout: Duration,
     /// Time without any progress after which a job counts as hanging; ten times that in checkpoints and evaluations
-    /// [default: 10m for our own trainers, never for programs under `run`]
+    /// [default: 10m for our own trainers and with `--hang-on`, else never for programs under `run`]
     #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
     pub hang_timeout: Option<Duration>,
+    /// What counts as a hang of a program that reports no progress: it prints nothing, or it uses no processor time, for
+    /// the time of `--hang-timeout` [default: nothing does]
+    #[arg(long, value_name = "SIGN")]
+    pub hang_on: Option<HangOn>,
     /// Time after which the job must be gone: it is asked for a checkpoint one grace before, and ends with code 75
     #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
     pub time_limit: Option<Duration>,

@@ -18,7 +18,10 @@ use foxlaunch_shared::exit;
 use foxlaunch_shared::run_dir::RunDir;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long a rank may stand still, where it is watched and nothing else was said.
+pub const HANG_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Starts what `plan` says, in its run folder, to the end. With `--dry-run` only the plan is printed.
 /// `scratch` is the guardian's folder; `headline` is the one line that tells a person what is started.

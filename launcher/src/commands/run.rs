@@ -1,6 +1,6 @@
 //! `foxlaunch run -- CMD...`: any program, one process per device, under torchrun's environment contract.
 
-use super::launch::{launch, logs, threads};
+use super::launch::{HANG_TIMEOUT, launch, logs, threads};
 use super::{Done, Refusal};
 use crate::cli::{LaunchOptions, Visible};
 use crate::plan::{LaunchPlan, devices, run_folder, transport};
@@ -53,7 +53,8 @@ pub fn run(args: RunArgs, options: &LaunchOptions, scratch: &Path) -> Done {
         grace: options.grace,
         peer_grace: options.peer_grace,
         init_timeout: options.init_timeout,
-        hang_timeout: options.hang_timeout,
+        hang_timeout: options.hang_timeout.or(options.hang_on.map(|_| HANG_TIMEOUT)),
+        hang_on: options.hang_on,
         max_restarts: options.max_restarts,
         checkpoint_signal: options.checkpoint_signal,
         time_limit: options.time_limit,

@@ -1,6 +1,6 @@
 //! `foxlaunch train ALGORITHM`: our own trainers, one worker per device.
 
-use super::launch::{launch, logs, threads};
+use super::launch::{HANG_TIMEOUT, launch, logs, threads};
 use super::{Done, Refusal};
 use crate::cli::LaunchOptions;
 use crate::plan::devices::{self, Chosen};
@@ -17,10 +17,6 @@ use foxlaunch_shared::ids::{Attempt, DeviceId, Rank, RunId};
 use foxlaunch_shared::protocol::Transport;
 use foxlaunch_shared::run_dir::RunDir;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// How long our own trainers may stand still.
-const OWN_HANG_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What can be trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -134,7 +130,8 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
         grace: options.grace,
         peer_grace: options.peer_grace,
         init_timeout: options.init_timeout,
-        hang_timeout: options.hang_timeout.or(Some(OWN_HANG_TIMEOUT)),
+        hang_timeout: options.hang_timeout.or(Some(HANG_TIMEOUT)),
+        hang_on: options.hang_on,
         max_restarts: options.max_restarts,
         checkpoint_signal: options.checkpoint_signal,
         time_limit: options.time_limit,

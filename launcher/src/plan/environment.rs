@@ -113,6 +113,7 @@ mod tests {
             peer_grace: Duration::ZERO,
             init_timeout: Duration::ZERO,
             hang_timeout: None,
+            hang_on: None,
             max_restarts: 2,
             checkpoint_signal: None,
             time_limit: None,

@@ -8,6 +8,7 @@ pub mod ranks;
 pub mod run_folder;
 pub mod worker_binary;
 
+use clap::ValueEnum;
 use foxlaunch_shared::answers::WorkerPlan;
 use foxlaunch_shared::ids::{Attempt, DeviceId, Rank, RunId, WorldSize};
 use foxlaunch_shared::protocol::Transport;
@@ -56,6 +57,8 @@ pub struct LaunchPlan {
     pub init_timeout: Duration,
     /// Time without any progress after which the job counts as hanging.
     pub hang_timeout: Option<Duration>,
+    /// By what a rank that reports nothing is judged.
+    pub hang_on: Option<HangOn>,
     /// How often the job may be started again after a failure.
     pub max_restarts: u32,
     /// The signal that asks for a checkpoint and an end, to go on later.
@@ -72,6 +75,16 @@ pub struct LaunchPlan {
     pub settings: Option<Settings>,
     /// What needed data or networks to know, where there are any.
     pub preview: Option<WorkerPlan>,
+}
+
+/// By what a rank that reports nothing is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum HangOn {
+    /// It prints nothing, from its first output on
+    Silence,
+    /// It and what it started use no processor time
+    Cpu,
 }
 
 /// The settings of training with their origins.
@@ -133,6 +146,7 @@ impl LaunchPlan {
             "max_restarts": self.max_restarts,
             "init_timeout_s": self.init_timeout.as_secs_f64(),
             "hang_timeout_s": self.hang_timeout.map(|step| step.as_secs_f64()),
+            "hang_on": self.hang_on,
             "time_limit_s": self.time_limit.map(|limit| limit.as_secs_f64()),
             "checkpoint_signal": self.checkpoint_signal,
             "stdin_rank": self.stdin_rank,

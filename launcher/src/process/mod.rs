@@ -14,6 +14,7 @@ pub mod print;
 pub mod scratch;
 pub mod signals;
 pub mod surroundings;
+pub mod usage;
 
 /// The time since some fixed point of this machine, which no one sets back.
 pub fn monotonic() -> std::time::Duration {

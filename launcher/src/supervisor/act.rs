@@ -4,6 +4,8 @@
 //! signals have one. All starting is done on this, the main thread, since the death signal follows the thread that
 //! started a process.
 
+mod signs;
+
 use super::clock::Clock;
 use super::event::{Action, Event, Outcome, Record};
 use super::journal::Journal;
@@ -29,6 +31,7 @@ use foxlaunch_shared::{env, exit};
 use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, VecDeque};
 use std::process::Child;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -58,6 +61,8 @@ struct Running {
     /// Dropped then too, which reads what the program wrote last.
     steps: Option<StepPipe>,
     closed: bool,
+    /// Bytes that it printed.
+    output: Arc<AtomicU64>,
 }
 
 /// A worker that is gone, but may not have been heard out.
@@ -123,7 +128,7 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
         attempt: plan.attempt,
         grace: plan.grace,
         peer_grace: plan.peer_grace,
-        health: health::Policy { init: plan.init_timeout, step: plan.hang_timeout },
+        health: health::Policy { init: plan.init_timeout, step: plan.hang_timeout, hang_on: plan.hang_on },
         restarts: restart::Policy { most: plan.max_restarts, seed: seed(plan) },
         checkpoint_signal: plan.checkpoint_signal,
         time_limit: plan.time_limit,
@@ -297,10 +302,14 @@ impl Actor<'_> {
             }
             Action::Inspect { attempt, rank } => {
                 if let Some(pid) = self.running_in(attempt, rank).map(|running| running.pid) {
-                    inspect::threads(pid).iter().for_each(|line| self.screen.tell(&format!("  rank {rank}: {line}")));
+                    let lines = inspect::threads(pid);
+                    lines.iter().for_each(|line| self.screen.tell(&format!("  rank {rank}: {line}")));
+                    self.record(now, &Record::Threads { attempt, rank, lines });
                 }
             }
+            Action::LookForSigns { attempt } => return Some(Event::Signs { attempt, of: self.signs(attempt) }),
             Action::Show(display) => self.screen.show(&display),
+            Action::ShowPhase(phase) => self.screen.show_phase(phase),
             Action::Tell(text) => self.screen.tell(&text),
             Action::Record(record) => self.record(now, &record),
             // The loop's own.
@@ -380,9 +389,10 @@ impl Actor<'_> {
         let is_shown = self.plan.show_ranks.as_ref().is_none_or(|ranks| ranks.contains(&rank));
         let prefix = is_shown.then_some(prefix);
         let sinks = Sinks { log, tail, prefix };
+        let output = Arc::new(AtomicU64::new(0));
         let outputs: [(Stream, Option<Box<dyn std::io::Read + Send>>); 2] = [
-            (Stream::Out, child.stdout.take().map(|pipe| Box::new(pipe) as _)),
-            (Stream::Err, child.stderr.take().map(|pipe| Box::new(pipe) as _)),
+            (Stream::Out, child.stdout.take().map(|pipe| signs::counted(pipe, &output))),
+            (Stream::Err, child.stderr.take().map(|pipe| signs::counted(pipe, &output))),
         ];
         for (stream, pipe) in outputs {
             let screen = self.screen.clone();
@@ -392,7 +402,7 @@ impl Actor<'_> {
             }
         }
         let (pid, listener) = (child.id(), Some(listener));
-        self.running.insert(rank, Running { attempt, pid, line: None, listener, steps, closed: false });
+        self.running.insert(rank, Running { attempt, pid, line: None, listener, steps, closed: false, output });
         Ok(pid)
     }
 

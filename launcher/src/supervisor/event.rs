@@ -1,9 +1,10 @@
 //! What happens to a job, and what is done about it: the words between the pure [`super::state`] and the
 //! handles in [`super::act`].
 
+use super::health::{Rule, Signs};
 use crate::process::child::Ended;
 use foxlaunch_shared::ids::{Attempt, Rank};
-use foxlaunch_shared::protocol::{CommId, Display, Fault, FromLauncher, FromWorker};
+use foxlaunch_shared::protocol::{CommId, Display, Fault, FromLauncher, FromWorker, Phase};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -68,6 +69,13 @@ pub enum Event {
     },
     /// A signal reached us.
     Signal(i32),
+    /// The answer to [`Action::LookForSigns`]: every worker's signs of life.
+    Signs {
+        /// In which attempt.
+        attempt: Attempt,
+        /// Of each worker that runs.
+        of: Vec<(Rank, Signs)>,
+    },
     /// The answer to [`Action::Survey`] and [`Action::KillAll`]: processes that descend from us and live.
     Left(Vec<String>),
     /// A deadline has come.
@@ -124,8 +132,15 @@ pub enum Action {
         /// Which worker.
         rank: Rank,
     },
+    /// Look for signs of life of all workers; [`Event::Signs`] follows.
+    LookForSigns {
+        /// In which attempt.
+        attempt: Attempt,
+    },
     /// Show progress.
     Show(Display),
+    /// Show what the world is busy with: what rank 0 is.
+    ShowPhase(Phase),
     /// Tell the person something.
     Tell(String),
     /// Write a line into the run's events.
@@ -153,7 +168,10 @@ pub enum Record {
     Exit { attempt: Attempt, rank: Rank, how: String, code: i32 },
     Signal { signal: i32 },
     Stop { within_ms: u64 },
-    Hang { attempt: Attempt, rank: Rank, words: String },
+    Still { attempt: Attempt, rank: Rank, rule: Rule, since_s: f64, words: String },
+    GoesOn { attempt: Attempt, rank: Rank, stood_s: f64 },
+    Hang { attempt: Attempt, rank: Rank, rule: Rule, since_s: f64, words: String },
+    Threads { attempt: Attempt, rank: Rank, lines: Vec<String> },
     Restart { used: u32, most: u32, wait_s: f64 },
     Kill { attempt: Attempt, rank: Rank },
     Leftovers { processes: Vec<String> },

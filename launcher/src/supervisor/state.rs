@@ -12,6 +12,7 @@
 mod ending;
 mod hearing;
 mod stopping;
+mod watching;
 
 use super::event::{Action, Event, Record, Stopped};
 use super::health::{self, Health};
@@ -19,7 +20,7 @@ use super::restart::{self, Restarts};
 use super::verdict::Exit;
 use crate::rendezvous::roll_call::RollCall;
 use foxlaunch_shared::ids::{Attempt, Rank, WorldSize};
-use foxlaunch_shared::protocol::Fault;
+use foxlaunch_shared::protocol::{self, Fault};
 use nix::libc::SIGTERM;
 use std::time::Duration;
 
@@ -109,6 +110,8 @@ pub struct Supervisor {
     /// The step of the newest checkpoint.
     checkpoint: Option<u64>,
     got_ready: bool,
+    /// What the screen shows the world to be busy with.
+    shown: protocol::Phase,
     /// What asked for the end, and when.
     stopped: Option<(Stopped, Duration)>,
 }
@@ -122,7 +125,8 @@ impl Supervisor {
             workers: vec![Worker::default(); settings.world.index()],
             roll: RollCall::new(settings.world),
             exits: Vec::new(),
-            health: Health::new(settings.health, settings.world),
+            health: Health::new(settings.health, settings.world, Duration::ZERO),
+            shown: protocol::Phase::Init,
             restarts: Restarts::new(settings.restarts),
             checkpoint: None,
             got_ready: false,
@@ -132,13 +136,14 @@ impl Supervisor {
     }
 
     /// Starts all workers, of the first attempt or of another.
-    fn begin(&mut self, todo: &mut Vec<Action>) {
+    fn begin(&mut self, now: Duration, todo: &mut Vec<Action>) {
         let (attempt, world) = (self.attempt, self.settings.world);
         self.phase = Phase::Running;
         self.workers = vec![Worker::default(); world.index()];
         self.roll = RollCall::new(world);
         self.exits.clear();
-        self.health = Health::new(self.settings.health, world);
+        self.health = Health::new(self.settings.health, world, now);
+        self.shown = protocol::Phase::Init;
         self.got_ready = false;
         todo.push(Action::Record(Record::Begin { attempt, world_size: world.0 }));
         todo.extend(world.ranks().map(|rank| Action::Spawn { attempt, rank }));
@@ -177,7 +182,7 @@ impl Supervisor {
             return todo;
         }
         match event {
-            Event::Begin => self.begin(&mut todo),
+            Event::Begin => self.begin(now, &mut todo),
             Event::Spawned { attempt, rank, pid } if self.knows(attempt, rank) => {
                 todo.push(Action::Record(Record::Spawn { attempt, rank, pid }));
                 self.workers[rank.index()].life = Life::Running;
@@ -212,6 +217,9 @@ impl Supervisor {
                 let exit = self.exit_of(now, rank, how);
                 self.gone(now, exit, &mut todo);
             }
+            Event::Signs { attempt, of } if attempt == self.attempt && self.phase == Phase::Running => {
+                self.signs(now, of, &mut todo);
+            }
             Event::Signal(signal) => self.signal(now, signal, &mut todo),
             Event::Left(processes) => self.left(now, processes, &mut todo),
             Event::Tick => self.tick(now, &mut todo),
@@ -221,6 +229,7 @@ impl Supervisor {
             | Event::NotStarted { .. }
             | Event::Said { .. }
             | Event::Refused { .. }
+            | Event::Signs { .. }
             | Event::Exited { .. } => {}
         }
         todo
@@ -274,14 +283,10 @@ impl Supervisor {
             Phase::Running if self.time_is_near().is_some_and(|at| now >= at) => {
                 self.ask_all_to_stop(now, Stopped::Preempted, todo);
             }
-            Phase::Running => {
-                if let Some(finding) = self.health.overdue(now) {
-                    self.hangs(now, finding, todo);
-                }
-            }
+            Phase::Running => self.look(now, todo),
             Phase::Waiting { until } if now >= until => {
                 self.attempt = self.attempt.next();
-                self.begin(todo);
+                self.begin(now, todo);
             }
             Phase::Stopping { deadline, killed: false } if now >= deadline => {
                 for rank in self.running() {

@@ -36,12 +36,17 @@ impl Supervisor {
                 todo.push(Action::Record(Record::Ready { attempt, rank }));
             }
             FromWorker::Progress { step, collectives, phase, display } => {
-                self.health.beat(now, rank, step, collectives, phase);
+                let stood = self.health.beat(now, rank, step, collectives, phase);
                 if step > 0 && !worker.stepped {
                     worker.stepped = true;
                     todo.push(Action::Record(Record::FirstStep { attempt, rank }));
                 }
                 todo.extend(display.map(Action::Show));
+                if rank == Rank(0) && phase != self.shown {
+                    self.shown = phase;
+                    todo.push(Action::ShowPhase(phase));
+                }
+                self.goes_on(rank, stood, todo);
             }
             FromWorker::Checkpointed { step, path } => {
                 self.checkpoint = self.checkpoint.max(Some(step));

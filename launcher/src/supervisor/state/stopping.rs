@@ -1,11 +1,9 @@
 //! Ending an attempt before its time: who is asked, who is told, who is killed, and by when.
 
-use super::{Exit, KILL_WAIT, MARGIN, Phase, Supervisor};
+use super::{KILL_WAIT, MARGIN, Phase, Supervisor};
 use crate::supervisor::event::{Action, Record, Stopped};
-use crate::supervisor::health;
-use foxlaunch_shared::exit;
 use foxlaunch_shared::ids::Rank;
-use foxlaunch_shared::protocol::{Fault, FromLauncher};
+use foxlaunch_shared::protocol::FromLauncher;
 use nix::libc::{SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 use std::time::Duration;
 
@@ -24,17 +22,6 @@ impl Supervisor {
                 _ => self.send_signal(other, SIGTERM, todo),
             }
         }
-    }
-
-    /// A rank stands still: it is the cause, whatever ends next.
-    pub(super) fn hangs(&mut self, now: Duration, finding: health::Finding, todo: &mut Vec<Action>) {
-        let (attempt, rank, words) = (self.attempt, finding.behind, finding.words);
-        todo.push(Action::Record(Record::Hang { attempt, rank, words: words.clone() }));
-        todo.push(Action::Tell(format!("rank {rank} hangs: {words}")));
-        todo.push(Action::Inspect { attempt, rank });
-        let fault = Some(Fault { message: format!("hangs: {words}"), code: exit::HANG, blames: None });
-        self.exits.push(Exit { rank, how: None, fault, at: now, by_us: false, clean: false });
-        self.stop_peers(now, rank, &words, todo);
     }
 
     pub(super) fn send_signal(&mut self, rank: Rank, signal: i32, todo: &mut Vec<Action>) {

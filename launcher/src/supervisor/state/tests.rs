@@ -1,4 +1,5 @@
 use super::*;
+use crate::plan::HangOn;
 use crate::process::child::Ended;
 use crate::supervisor::event::Outcome;
 use foxlaunch_shared::exit;
@@ -14,7 +15,7 @@ fn job(world: u32) -> Supervisor {
         attempt: AT,
         grace: Duration::from_secs(30),
         peer_grace: Duration::from_secs(5),
-        health: health::Policy { init: Duration::from_secs(600), step: Some(Duration::from_secs(2)) },
+        health: health::Policy { init: Duration::from_secs(600), step: Some(Duration::from_secs(2)), hang_on: None },
         restarts: restart::Policy { most: 0, seed: 1 },
         checkpoint_signal: Some(nix::libc::SIGUSR2),
         time_limit: None,
@@ -241,6 +242,9 @@ fn a_world_that_stands_still_is_ended_and_the_rank_behind_is_the_cause() {
     let step = |collectives| FromWorker::Progress { step: 7, collectives, phase: Busy::Step, display: None };
     job.on(ms(100), said(0, step(8)));
     job.on(ms(100), said(1, step(7)));
+    assert_eq!(job.deadline(), Some(ms(1100)));
+    let actions = job.on(ms(1100), Event::Tick);
+    assert!(actions.iter().any(|a| matches!(a, Action::Record(Record::Still { rank: Rank(1), .. }))), "{actions:?}");
     assert_eq!(job.deadline(), Some(ms(2100)));
     let actions = job.on(ms(2100), Event::Tick);
     assert!(actions.contains(&Action::Inspect { attempt: AT, rank: Rank(1) }));
@@ -285,6 +289,7 @@ fn the_time_limit_asks_one_grace_before() {
 
 fn any_event(world: u32) -> impl Strategy<Value = Event> {
     let place = (1..3u32, 0..world + 1).prop_map(|(attempt, rank)| (Attempt(attempt), Rank(rank)));
+    let of_signs = place.clone();
     let how = prop_oneof![Just(Ended::Code(0)), (1..256).prop_map(Ended::Code), (1..32).prop_map(Ended::Signal)];
     let message = prop_oneof![
         Just(FromWorker::Ready),
@@ -298,6 +303,10 @@ fn any_event(world: u32) -> impl Strategy<Value = Event> {
         1 => place.clone().prop_map(|(attempt, rank)| Event::SpawnFailed { attempt, rank, code: 126, why: "x".into() }),
         4 => (place.clone(), how).prop_map(|((attempt, rank), how)| Event::Exited { attempt, rank, how }),
         4 => (place, message).prop_map(|((attempt, rank), message)| Event::Said { attempt, rank, message }),
+        2 => (of_signs, 0..3u64, 0..3u64).prop_map(|((attempt, rank), output, cpu)| Event::Signs {
+            attempt,
+            of: vec![(rank, health::Signs { output, cpu })],
+        }),
         1 => (1..32i32).prop_map(Event::Signal),
         2 => Just(Event::Tick),
         1 => Just(Event::Left(vec![])),
@@ -313,9 +322,11 @@ proptest! {
     fn any_order_of_events_ends(
         world in 1..5u32,
         restarts in 0..3u32,
+        hang_on in prop_oneof![Just(None), Just(Some(HangOn::Silence)), Just(Some(HangOn::Cpu))],
         events in proptest::collection::vec(any_event(5), 0..60),
     ) {
         let mut job = job(world);
+        job.settings.health.hang_on = hang_on;
         job.restarts = Restarts::new(restart::Policy { most: restarts, seed: 1 });
         let mut check = Check::default();
         let mut now = ms(0);
@@ -363,7 +374,10 @@ impl Check {
         let is_gone = |rank: &Rank| job.workers[rank.index()].life == Life::Gone;
         self.gone.extend(job.settings.world.ranks().filter(is_gone));
         for action in &actions {
-            if let Action::Signal { attempt, rank, .. } | Action::Send { attempt, rank, .. } = action {
+            if let Action::Signal { attempt, rank, .. }
+            | Action::Send { attempt, rank, .. }
+            | Action::Inspect { attempt, rank } = action
+            {
                 prop_assert_eq!(*attempt, job.attempt);
                 prop_assert!(rank.0 < job.settings.world.0 && !self.gone.contains(rank), "{:?}", action);
             }
