@@ -94,3 +94,15 @@ fn standing_still_twice_is_found_twice_and_ends_nothing_before_its_time() {
     assert_eq!((count("still"), count("goes_on"), count("hang")), (2, 2, 0), "{events}");
     assert!(ended.err.contains("rank 0 stands still: no progress for"), "{}", ended.err);
 }
+
+#[test]
+fn who_fails_before_it_joins_does_not_leave_the_others_waiting() {
+    let session = Session::new();
+    let script = format!("[ $RANK = 1 ] && exit 1; exec {STUB} behave");
+    let ended = session.sh("--cpu --nproc 3 --peer-grace 60s", &script);
+    ended.assert_code(1);
+    assert!(ended.last_line().contains("rank 1 failed first: it exited with code 1"), "{}", ended.err);
+    let events = session.read("run/events.jsonl");
+    assert!(!events.contains("\"event\":\"kill\""), "the others left by themselves: {events}");
+    session.assert_clean();
+}

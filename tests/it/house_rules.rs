@@ -22,7 +22,8 @@ const LAUNCHER: &[(&str, &[&str])] = &[
     ("report", &[]),
     // The table at the end is made from the report.
     ("screen", &["logs", "process", "report"]),
-    ("supervisor", &["logs", "plan", "process", "rendezvous", "screen"]),
+    // Before a restart it looks whether the devices are there and free.
+    ("supervisor", &["devices", "logs", "plan", "process", "rendezvous", "screen"]),
     ("tune", &["plan", "supervisor"]),
 ];
 

@@ -8,6 +8,7 @@ mod launching;
 mod library;
 mod ls_stop;
 mod output;
+mod placing;
 mod progress;
 mod readme;
 mod refusals;

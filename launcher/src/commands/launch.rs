@@ -30,6 +30,9 @@ pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, scratch: &Path, headli
         let words = format!("{option} names rank {rank}, but there are {} workers, from 0", plan.world());
         return Err(Refusal::new(exit::USAGE, words));
     }
+    if let Some(words) = plan.restart_fault() {
+        return Err(Refusal::new(exit::USAGE, words));
+    }
     if options.dry_run {
         print::out(format_args!("{:#}", plan.to_json()));
         return Ok(exit::OK);
@@ -44,6 +47,7 @@ pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, scratch: &Path, headli
     }
     plan.notes.iter().for_each(|note| screen.mention(note));
     headline.iter().for_each(|line| screen.mention(line));
+    plan.placement.words().iter().for_each(|line| screen.mention(line));
     if options.tee.is_some() || options.redirects.is_some() {
         let logs = plan.logs.display();
         screen.mention(&format!("--tee and --redirects change nothing: all output is shown, and kept in {logs}"));
@@ -97,11 +101,6 @@ fn keep(plan: &LaunchPlan) -> Result<FolderLock, Refusal> {
         write(plan.run.config(), settings.values.to_toml())?;
     }
     Ok(lock)
-}
-
-/// Cores for each of `workers`.
-pub fn threads(workers: usize) -> usize {
-    (crate::process::allowed_cores() / workers.max(1)).max(1)
 }
 
 /// The logs' folder: what `--log-dir` says, or the run's own.

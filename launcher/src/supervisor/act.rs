@@ -4,6 +4,7 @@
 //! signals have one. All starting is done on this, the main thread, since the death signal follows the thread that
 //! started a process.
 
+mod devices;
 mod signs;
 
 use super::clock::Clock;
@@ -21,7 +22,7 @@ use crate::process::child::{self, Ended};
 use crate::process::command::Program;
 use crate::process::memory::Arena;
 use crate::process::port::HeldPort;
-use crate::process::{descendants, inspect, monotonic, signals};
+use crate::process::{affinity, descendants, inspect, monotonic, signals};
 use crate::rendezvous::listener::{Heard, Line, Listener};
 use crate::screen::Screen;
 use foxlaunch_shared::ids::{Attempt, Rank};
@@ -85,7 +86,11 @@ pub struct Finished {
 }
 
 struct Actor<'a> {
-    plan: &'a LaunchPlan,
+    /// The plan as it was made.
+    whole: &'a LaunchPlan,
+    /// The plan for the workers that are left.
+    plan: LaunchPlan,
+    asks: devices::Asks,
     screen: Arc<Screen>,
     input: Sender<Input>,
     running: BTreeMap<Rank, Running>,
@@ -111,7 +116,9 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
     let port = if plan.own_worker { None } else { Some(HeldPort::take()?) };
     let journal = Journal::open(&plan.run.events())?;
     let mut actor = Actor {
-        plan,
+        whole: plan,
+        plan: plan.clone(),
+        asks: devices::asks(),
         screen,
         input,
         running: BTreeMap::new(),
@@ -129,7 +136,13 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
         grace: plan.grace,
         peer_grace: plan.peer_grace,
         health: health::Policy { init: plan.init_timeout, step: plan.hang_timeout, hang_on: plan.hang_on },
-        restarts: restart::Policy { most: plan.max_restarts, seed: seed(plan) },
+        restarts: restart::Policy {
+            most: plan.max_restarts,
+            window: plan.restart_window,
+            least: plan.min_procs.unwrap_or(plan.world().0),
+            seed: seed(plan),
+        },
+        asks_driver: plan.gpus.iter().any(Option::is_some),
         checkpoint_signal: plan.checkpoint_signal,
         time_limit: plan.time_limit,
     });
@@ -307,6 +320,8 @@ impl Actor<'_> {
                     self.record(now, &Record::Threads { attempt, rank, lines });
                 }
             }
+            Action::Form { places, .. } => self.plan = self.whole.for_places(&places),
+            Action::LookAtDevices { attempt } => self.look_at_devices(attempt),
             Action::LookForSigns { attempt } => return Some(Event::Signs { attempt, of: self.signs(attempt) }),
             Action::Show(display) => self.screen.show(&display),
             Action::ShowPhase(phase) => self.screen.show_phase(phase),
@@ -379,10 +394,12 @@ impl Actor<'_> {
         let program = Program {
             program: self.plan.program.clone(),
             args: self.plan.args_of(attempt),
-            set: environment::of_worker(self.plan, rank, attempt, Some(&start)),
+            set: environment::of_worker(&self.plan, rank, attempt, Some(&start)),
             unset: env::inherited_contract().map(str::to_owned).collect(),
         };
-        let mut child: Child = program.spawn_worker(self.plan.stdin_rank == Some(rank)).map_err(SpawnError::Exec)?;
+        let start = || program.spawn_worker(self.plan.stdin_rank == Some(rank));
+        let cores = self.plan.placement.cores[rank.index()].as_ref();
+        let mut child: Child = affinity::on_cores(cores, start).map_err(SpawnError::Exec)?;
         let tail = self.tails.entry(rank).or_default().clone();
         // Who works alone needs no name.
         let prefix = if self.plan.devices.len() > 1 { format!("[{rank}] ") } else { String::new() };

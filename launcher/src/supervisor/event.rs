@@ -78,6 +78,15 @@ pub enum Event {
     },
     /// The answer to [`Action::Survey`] and [`Action::KillAll`]: processes that descend from us and live.
     Left(Vec<String>),
+    /// The answer to [`Action::LookAtDevices`].
+    Devices {
+        /// After which attempt.
+        attempt: Attempt,
+        /// Places whose device is not there any more, and what the driver says of it.
+        lost: Vec<(Rank, String)>,
+        /// Devices whose memory is not yet as free as it was before the job, in words.
+        held: Vec<(Rank, String)>,
+    },
     /// A deadline has come.
     Tick,
 }
@@ -85,6 +94,18 @@ pub enum Event {
 /// Something to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
+    /// The world of `attempt` has fewer workers than the plan: those that had these ranks in the first attempt.
+    Form {
+        /// In which attempt, and all that follow.
+        attempt: Attempt,
+        /// For each rank, the rank that it had in the first attempt.
+        places: Vec<Rank>,
+    },
+    /// Ask the driver whether all devices are there and free; [`Event::Devices`] follows.
+    LookAtDevices {
+        /// After which attempt.
+        attempt: Attempt,
+    },
     /// Start a worker; [`Event::Spawned`], [`Event::SpawnFailed`] or [`Event::NotStarted`] follows.
     Spawn {
         /// In which attempt.
@@ -173,6 +194,8 @@ pub enum Record {
     Hang { attempt: Attempt, rank: Rank, rule: Rule, since_s: f64, words: String },
     Threads { attempt: Attempt, rank: Rank, lines: Vec<String> },
     Restart { used: u32, most: u32, wait_s: f64 },
+    Lost { attempt: Attempt, place: Rank, why: String, workers: u32 },
+    DevicesHeld { attempt: Attempt, devices: Vec<String> },
     Kill { attempt: Attempt, rank: Rank },
     Leftovers { processes: Vec<String> },
     End { code: i32 },

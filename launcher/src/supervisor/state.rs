@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Running --all ended well------------------------------> Sweeping --nothing lives--> Done
-//!    |----a worker failed or hangs: stop the others----> Stopping --all ended----^ `--failed--> Waiting --> Running
+//!    |----a worker failed or hangs: stop the others----> Stopping --all ended----^ `--failed--> Waiting -> Checking --> Running
 //!    `----asked to end: ask all to stop----------------> Stopping --deadline: kill
 //! ```
 //!
@@ -10,6 +10,7 @@
 //! ended first, by itself, is the cause; what ended because of it is not.
 
 mod ending;
+mod going_on;
 mod hearing;
 mod stopping;
 mod watching;
@@ -27,7 +28,7 @@ use std::time::Duration;
 /// What does not change during a job.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How many workers there are.
+    /// How many workers there are, at first.
     pub world: WorldSize,
     /// The number of the first attempt.
     pub attempt: Attempt,
@@ -39,6 +40,8 @@ pub struct Settings {
     pub health: health::Policy,
     /// Whether a world that failed is started again.
     pub restarts: restart::Policy,
+    /// Whether the driver can be asked about the workers' devices before a restart.
+    pub asks_driver: bool,
     /// The signal that asks for a checkpoint and an end, to go on later.
     pub checkpoint_signal: Option<i32>,
     /// The job's time; it is asked to end one grace before.
@@ -93,6 +96,12 @@ enum Phase {
     Waiting {
         until: Duration,
     },
+    /// After that: looking whether the devices are there and free.
+    Checking {
+        give_up: Duration,
+        next_look: Duration,
+        told: bool,
+    },
     Done,
 }
 
@@ -101,6 +110,9 @@ enum Phase {
 pub struct Supervisor {
     settings: Settings,
     attempt: Attempt,
+    world: WorldSize,
+    /// For each rank, the rank that it had in the first attempt: another one once a place is lost.
+    places: Vec<Rank>,
     phase: Phase,
     workers: Vec<Worker>,
     roll: RollCall,
@@ -121,6 +133,8 @@ impl Supervisor {
     pub fn new(settings: Settings) -> Supervisor {
         Supervisor {
             attempt: settings.attempt,
+            world: settings.world,
+            places: settings.world.ranks().collect(),
             phase: Phase::Running,
             workers: vec![Worker::default(); settings.world.index()],
             roll: RollCall::new(settings.world),
@@ -137,7 +151,7 @@ impl Supervisor {
 
     /// Starts all workers, of the first attempt or of another.
     fn begin(&mut self, now: Duration, todo: &mut Vec<Action>) {
-        let (attempt, world) = (self.attempt, self.settings.world);
+        let (attempt, world) = (self.attempt, self.world);
         self.phase = Phase::Running;
         self.workers = vec![Worker::default(); world.index()];
         self.roll = RollCall::new(world);
@@ -146,6 +160,9 @@ impl Supervisor {
         self.shown = protocol::Phase::Init;
         self.got_ready = false;
         todo.push(Action::Record(Record::Begin { attempt, world_size: world.0 }));
+        if world != self.settings.world {
+            todo.push(Action::Form { attempt, places: self.places.clone() });
+        }
         todo.extend(world.ranks().map(|rank| Action::Spawn { attempt, rank }));
     }
 
@@ -155,7 +172,8 @@ impl Supervisor {
             Phase::Running => self.health.deadline().into_iter().chain(self.time_is_near()).min(),
             Phase::Stopping { deadline, .. } => Some(deadline),
             Phase::Sweeping { next_survey, .. } => Some(next_survey),
-            Phase::Waiting { until } => Some(until),
+            Phase::Waiting { until } => Some(until).into_iter().chain(self.time_is_near()).min(),
+            Phase::Checking { next_look, .. } => Some(next_look).into_iter().chain(self.time_is_near()).min(),
             Phase::Done => None,
         }
     }
@@ -220,6 +238,9 @@ impl Supervisor {
             Event::Signs { attempt, of } if attempt == self.attempt && self.phase == Phase::Running => {
                 self.signs(now, of, &mut todo);
             }
+            Event::Devices { attempt, lost, held } if attempt == self.attempt => {
+                self.devices(now, lost, held, &mut todo);
+            }
             Event::Signal(signal) => self.signal(now, signal, &mut todo),
             Event::Left(processes) => self.left(now, processes, &mut todo),
             Event::Tick => self.tick(now, &mut todo),
@@ -230,6 +251,7 @@ impl Supervisor {
             | Event::Said { .. }
             | Event::Refused { .. }
             | Event::Signs { .. }
+            | Event::Devices { .. }
             | Event::Exited { .. } => {}
         }
         todo
@@ -245,7 +267,7 @@ impl Supervisor {
 
     fn running(&self) -> Vec<Rank> {
         let is_running = |rank: &Rank| self.workers[rank.index()].life == Life::Running;
-        self.settings.world.ranks().filter(is_running).collect()
+        self.world.ranks().filter(is_running).collect()
     }
 
     /// A worker is no more.
@@ -280,14 +302,14 @@ impl Supervisor {
 
     fn tick(&mut self, now: Duration, todo: &mut Vec<Action>) {
         match self.phase {
-            Phase::Running if self.time_is_near().is_some_and(|at| now >= at) => {
+            Phase::Running | Phase::Waiting { .. } | Phase::Checking { .. }
+                if self.time_is_near().is_some_and(|at| now >= at) =>
+            {
                 self.ask_all_to_stop(now, Stopped::Preempted, todo);
             }
             Phase::Running => self.look(now, todo),
-            Phase::Waiting { until } if now >= until => {
-                self.attempt = self.attempt.next();
-                self.begin(now, todo);
-            }
+            Phase::Waiting { until } if now >= until => self.go_on(now, todo),
+            Phase::Checking { next_look, .. } if now >= next_look => self.look_at_devices(now, todo),
             Phase::Stopping { deadline, killed: false } if now >= deadline => {
                 for rank in self.running() {
                     todo.push(Action::Tell(format!("rank {rank} did not stop in time and is killed")));

@@ -80,7 +80,7 @@ impl Supervisor {
             // Asked twice, or while a failure is being cleaned up: now.
             Phase::Stopping { killed: false, .. } => self.kill_running(now, todo),
             Phase::Sweeping { ref mut deadline, .. } => *deadline = now,
-            Phase::Waiting { .. } => self.finish(None, Vec::new(), todo),
+            Phase::Waiting { .. } | Phase::Checking { .. } => self.finish(None, Vec::new(), todo),
             Phase::Running => {
                 let deadline = now + self.settings.grace;
                 self.phase = Phase::Stopping { deadline, killed: false };
