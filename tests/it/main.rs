@@ -9,6 +9,7 @@ mod library;
 mod ls_stop;
 mod output;
 mod progress;
+mod pytorch;
 mod readme;
 mod refusals;
 mod restarting;
