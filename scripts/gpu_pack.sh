@@ -22,7 +22,7 @@ trap 'rm -rf "$stage"' EXIT
 for program in foxlaunch foxlaunch-worker foxlaunch-worker-cuda fox-test-gpu; do
     strip -o "$stage/$program" "$target/release/$program"
 done
-cp scripts/gpu_check.sh "$stage/"
+cp scripts/gpu_check.sh scripts/gpu_faults.sh tests/fixtures/ddp.py "$stage/"
 for peer in benches/peers ../shared/peers; do
     [[ -f $peer/torch_allreduce.py ]] && cp "$peer/torch_allreduce.py" "$stage/" && break
 done

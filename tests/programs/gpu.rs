@@ -11,6 +11,8 @@
 //! | `allreduce` | times all-reduce by size |
 //! | `parity FILE [OTHER]` | trains on frozen batches, writes the losses; with OTHER, compares them |
 //! | `stuck driver\|call` | all-reduces until killed, waiting inside the driver or inside our own call |
+//! | `stuck kernel` | the last rank's device runs a kernel without end |
+//! | `stuck memory` | takes 80 % of the device; the first attempt holds it until killed |
 
 #[path = "gpu/allreduce.rs"]
 mod allreduce;
@@ -29,7 +31,7 @@ use anyhow::{Context, Result, bail};
 use foxlaunch_worker::world::World;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: fox-test-gpu device | kernels | laws | allreduce | parity FILE [OTHER] | stuck driver|call";
+const USAGE: &str = "usage: fox-test-gpu device | kernels | laws | allreduce | parity FILE [OTHER] | stuck driver|call|kernel|memory";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -56,6 +58,8 @@ fn run(words: &[&str]) -> Result<()> {
         ["parity", file, other] => parity::train(&mut world, file, Some(other))?,
         ["stuck", "driver"] => stuck::reduce(&mut world, stuck::Where::Driver)?,
         ["stuck", "call"] => stuck::reduce(&mut world, stuck::Where::Call)?,
+        ["stuck", "kernel"] => stuck::kernel(&mut world)?,
+        ["stuck", "memory"] => stuck::memory(&mut world)?,
         _ => bail!("{USAGE}"),
     }
     world.leave();
