@@ -34,7 +34,7 @@ const WORKER: &[(&str, &[&str])] = &[
     ("seed", &[]),
     ("kernels", &[]),
     ("vectors", &[]),
-    ("parallel", &["collectives", "kernels", "vectors", "world"]),
+    ("parallel", &["collectives", "kernels", "optimizer", "vectors", "world"]),
     ("optimizer", &["collectives", "kernels", "vectors", "world"]),
     // It stores what the two own: moments, and variables in the order of the flat buffer.
     ("checkpoint", &["collectives", "optimizer", "parallel", "vectors", "world"]),

@@ -10,6 +10,7 @@ mod ls_stop;
 mod output;
 mod placing;
 mod progress;
+mod pytorch;
 mod readme;
 mod refusals;
 mod restarting;
