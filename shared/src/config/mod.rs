@@ -6,6 +6,7 @@
 
 mod cleaning;
 mod data;
+mod dqn;
 mod hyperopt;
 mod layers;
 mod network;
@@ -13,10 +14,11 @@ mod trainer;
 
 pub use cleaning::{CleaningConfig, Policy, Problem};
 pub use data::{DataConfig, EnvironmentConfig, FeaturesConfig, FoldsConfig};
+pub use dqn::{DqnConfig, HeadConfig, PRESETS, Preset};
 pub use hyperopt::hyperopt_layer;
 pub use layers::{Layer, Layers};
 pub use network::NetworkConfig;
-pub use trainer::{DqnConfig, OptimizerConfig, ParallelConfig, TrainConfig};
+pub use trainer::{OptimizerConfig, ParallelConfig, TrainConfig};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
