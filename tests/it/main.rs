@@ -1,7 +1,10 @@
 //! foxlaunch seen from outside, and the rules that its source keeps.
 
 mod chaos;
+mod data;
 mod doctor;
+mod evaluating;
+mod folds;
 mod hanging;
 mod house_rules;
 mod launching;

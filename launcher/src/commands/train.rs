@@ -64,9 +64,21 @@ pub struct TrainArgs {
     /// Go on with an interrupted run, from its last checkpoint, with its settings
     #[arg(long, value_name = "RUN", conflicts_with = "out")]
     pub resume: Option<PathBuf>,
+    /// How workers share the work: each batch, or whole folds
+    #[arg(long, value_name = "WHAT")]
+    pub parallel: Option<Parallel>,
     /// A run of seconds, to see that everything works
     #[arg(long)]
     pub smoke: bool,
+}
+
+/// How workers share the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Parallel {
+    /// They share each batch.
+    Data,
+    /// Each trains whole folds.
+    Folds,
 }
 
 /// Settings of a `--smoke` run.
@@ -150,7 +162,12 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
     let headline = plan.preview.as_ref().map(|preview| headline(&plan, preview, args.resume.is_some()));
     let code = launch(&plan, options, scratch, headline)?;
     if code == exit::OK && !options.dry_run {
-        let report = report::write(&plan.run)?;
+        // a trial is entered before it is counted
+        let report = report::collect::collect(&plan.run, 0)?;
+        if let Some(Err(error)) = report.trial().map(|trial| report::ledger::enter(&plan.run, &trial)) {
+            print::err(format_args!("foxlaunch: {error:#}"));
+        }
+        let report = report::write(&plan.run, 0)?;
         if !options.quiet {
             print::out(summary(&report).trim_end());
         }
@@ -210,6 +227,9 @@ fn layers(args: &TrainArgs, run: &RunDir) -> Result<Layers, Refusal> {
     if let Some(name) = &args.env {
         flags.set("environment.name", name.clone());
     }
+    if let Some(parallel) = args.parallel {
+        flags.set("parallel.mode", if parallel == Parallel::Folds { "folds" } else { "data" });
+    }
     for (key, value) in [("train.seed", args.seed), ("train.steps", args.steps)] {
         if let Some(value) = value {
             let value = i64::try_from(value)
@@ -248,6 +268,8 @@ fn find_worker(chosen: &mut Chosen) -> Result<WorkerBinary, Refusal> {
 /// and give the same bits.
 fn settle_shards(layers: &mut Layers, workers: usize) -> Result<(), Refusal> {
     let (config, _) = layers.resolve().map_err(of_config)?;
+    // a fold that is trained on its own has one worker, however many there are
+    let workers = if config.parallel.mode == "folds" { 1 } else { workers };
     match config.parallel.virtual_shards {
         0 => {
             let mut layer = Layer::new("the number of workers");
@@ -274,7 +296,9 @@ fn headline(plan: &LaunchPlan, preview: &WorkerPlan, resumed: bool) -> String {
         }
         _ => format!("the processor ({} threads each)", plan.placement.threads),
     };
+    let apart = plan.settings.as_ref().is_some_and(|s| s.values.parallel.mode == "folds");
     let over = match plan.transport {
+        _ if apart => "whole folds on each".to_owned(),
         Transport::Solo => "alone".to_owned(),
         Transport::Shm => "gradients over shared memory".to_owned(),
         Transport::Nccl => "gradients over NCCL".to_owned(),

@@ -6,6 +6,7 @@
 use super::calendar::moment;
 use super::chain::Comparison;
 use super::collect::{FoldReport, LOSS, Report, VALIDATION};
+use super::figures;
 use super::plots::{self, FOLDS, NARROW, Shape, WIDE};
 use super::style;
 use super::verdict::{Verdict, beside_holding, never_learned, percent, signed_percent};
@@ -97,6 +98,10 @@ fn overall(report: &Report, chained: &Comparison) -> anyhow::Result<String> {
         html += &format!("<p class=\"note\"><strong>{}</strong></p>\n", escape(&never_learned(fold)));
     }
     html += &table(chained);
+    if let Some(deflated) = &report.deflated {
+        html += &format!("<p>{}</p>\n", escape(&figures::of_trials(deflated)));
+    }
+    html += &more(chained);
     if chained.estimated {
         html += "<p class=\"note\">The range of chance over all folds is estimated from the folds' own ranges, taken as \
                  independent.</p>\n";
@@ -113,6 +118,7 @@ fn one_fold(fold: &FoldReport) -> anyhow::Result<String> {
     writeln!(html, "{}</p>", escape(&parts.join(" · ")))?;
     html += &verdict(&fold.result);
     html += &table(&fold.result);
+    html += &more(&fold.result);
     html += &equity(&fold.result, &[], "")?;
     Ok(html)
 }
@@ -162,6 +168,21 @@ fn table(comparison: &Comparison) -> String {
         row("Policy", &comparison.policy),
         row("Buy and hold", &comparison.buy_and_hold),
         row("Random, median", &random.median)
+    )
+}
+
+/// What costs do, and the figures beyond the first table.
+fn more(comparison: &Comparison) -> String {
+    let costs = figures::of_costs(comparison).map(|text| format!("<p>{}</p>\n", escape(&text))).unwrap_or_default();
+    let row = |[name, policy, hold]: [String; 3]| {
+        let [name, policy, hold] = [escape(&name), escape(&policy), escape(&hold)];
+        format!("<tr><th scope=\"row\">{name}</th><td>{policy}</td><td>{hold}</td></tr>\n")
+    };
+    let rows: String = figures::rows(comparison).into_iter().map(row).collect();
+    format!(
+        "{costs}<details><summary>More figures</summary><div class=\"scroll\"><table>\n<thead><tr><th></th>\
+         <th scope=\"col\">Policy</th><th scope=\"col\">Buy and hold</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\
+         </details>\n"
     )
 }
 
@@ -237,6 +258,10 @@ fn caveats(report: &Report) -> String {
              moments, on the same bars and at the same costs. Buy and hold is long from the first bar to the last."
                 .to_owned(),
         );
+    }
+    if !report.problems.is_empty() {
+        let met: Vec<String> = report.problems.iter().map(|(kind, many)| format!("{kind} {many}")).collect();
+        points.push(format!("Met in the data, and left out or mended as the settings say: {}.", met.join(", ")));
     }
     points.push("This is one run with one seed; another seed may come to something else.".to_owned());
     points.extend(report.missing.iter().map(|what| format!("Left out: {what}.")));

@@ -67,6 +67,8 @@ impl OptimizerConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParallelConfig {
+    /// `data`: workers share each batch; `folds`: each trains whole folds.
+    pub mode: String,
     /// Parts of the global batch whose gradients are added in fixed order; 0 stands for one per worker.
     pub virtual_shards: usize,
     /// 1 for averaged gradients in every update, N for averaged parameters every N updates.
@@ -75,6 +77,8 @@ pub struct ParallelConfig {
 
 impl ParallelConfig {
     pub(super) fn check(&self) -> Refused {
+        let known = ["data", "folds"].contains(&self.mode.as_str());
+        require(known, "parallel.mode", &self.mode, "must be data or folds")?;
         let v = self.virtual_shards;
         require(v <= 4096, "parallel.virtual_shards", v, "must be at most 4096")?;
         let n = self.sync_every_n_steps;

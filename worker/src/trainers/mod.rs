@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`run`] | folds, rhythm, checkpoints, test results: the loop |
+//! | `side_by_side` | whole folds on different ranks |
 //! | [`session`] | the run's folder and what was best so far |
 //! | `judge` | validation and test of agents that trade |
 //! | [`collect`] | environments stepped side by side, every rank its own, all ranks knowing all |
@@ -12,6 +13,7 @@
 //! | [`heads`] | what a row costs: plain values, C51, IQN, CQL |
 //! | [`model`] | a network where it is computed, on the host or on a GPU |
 //! | [`stepper`] | clip and AdamW where the parameters are |
+//! | [`trained`] | a policy as a run left it |
 //! | [`schedule`] | what changes as training goes on |
 
 pub mod collect;
@@ -25,9 +27,11 @@ pub mod model;
 pub mod run;
 pub mod schedule;
 pub mod session;
+mod side_by_side;
 pub mod stepper;
 #[cfg(test)]
 mod tests;
+pub mod trained;
 
 pub use error::TrainError;
 pub use judge::MarketJudge;

@@ -5,8 +5,9 @@ use super::dqn::Dqn;
 use super::judge::MarketJudge;
 use super::schedule::due;
 use super::session::Session;
+use super::side_by_side;
 use crate::checkpoint::Loaded;
-use crate::data::{Dataset, Scaler, walk_forward};
+use crate::data::{Dataset, Fold, Scaler, walk_forward};
 use crate::environments::market::Market;
 use crate::evaluate::Policy;
 use crate::seed::Streams;
@@ -93,8 +94,22 @@ pub fn train_with_preloaded_data(
     resume: bool,
 ) -> Result<Ending, TrainError> {
     let folds = walk_forward(dataset, &config.folds)?;
+    if config.parallel.mode == "folds" {
+        return side_by_side::train(world, config, dataset, &folds, run, resume);
+    }
     let mut session = Session::open(world, config, dataset, run, resume, folds.len())?;
-    for fold in &folds {
+    train_folds(world, &mut session, dataset, &folds)
+}
+
+/// Trains those of `folds` that are not done, one after another.
+pub(super) fn train_folds(
+    world: &mut World,
+    session: &mut Session<'_>,
+    dataset: &Dataset,
+    folds: &[Fold],
+) -> Result<Ending, TrainError> {
+    let config = session.config();
+    for fold in folds {
         if session.has_done(fold.index) {
             continue;
         }
@@ -104,7 +119,7 @@ pub fn train_with_preloaded_data(
         let judge = MarketJudge::new(dataset, fold, &scaler, config, streams.clone())?;
         let shards = session.shards();
         let mut algorithm = Dqn::new(&market, config, fold.index as u32, streams, shards, world)?;
-        if train_fold(world, &mut session, fold.index, &mut algorithm, &judge)? == Ending::Stopped {
+        if train_fold(world, session, fold.index, &mut algorithm, &judge)? == Ending::Stopped {
             return Ok(Ending::Stopped);
         }
     }

@@ -333,6 +333,19 @@ impl World {
         self.abort.raised()
     }
 
+    /// Does `work` as a world of one, on the same device and with the same line to the launcher: for work that ranks
+    /// share out among them and do each on its own. In it, this process is rank 0 of 1.
+    pub fn apart<T>(&mut self, work: impl FnOnce(&mut World) -> T) -> T {
+        let alone: Box<dyn Collective> = Box::new(Counted::new(Box::new(Solo::new()), Arc::clone(&self.pulse)));
+        let together = std::mem::replace(&mut self.collective, alone);
+        let place = (self.contract.rank, self.contract.world);
+        (self.contract.rank, self.contract.world) = (Rank(0), WorldSize(1));
+        let done = work(self);
+        self.collective = together;
+        (self.contract.rank, self.contract.world) = place;
+        done
+    }
+
     /// Tells the launcher how far training is. Call it as often as you like: about ten reports a second are sent,
     /// and every change of `phase`.
     pub fn progress(&mut self, step: u64, phase: Phase, display: Option<Display>) {
