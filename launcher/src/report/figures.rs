@@ -13,7 +13,7 @@ pub fn rows(comparison: &Comparison) -> Vec<[String; 3]> {
     let (policy, hold) = (&comparison.policy, &comparison.buy_and_hold);
     let range = |[low, high]: [f64; 2]| format!("{low:.2} to {high:.2}");
     vec![
-        both("Return in a year", &|f| signed_percent(f.cagr)),
+        both("Return in a year", &|f| f.cagr.map_or("-".to_owned(), signed_percent)),
         both("Volatility in a year", &|f| percent(f.volatility)),
         both("Sharpe of daily returns", &|f| format!("{:.2}", f.sharpe_daily)),
         both("its 90 % interval", &|f| range(f.sharpe_interval)),
@@ -22,7 +22,7 @@ pub fn rows(comparison: &Comparison) -> Vec<[String; 3]> {
         }),
         both("Probability of a Sharpe above 0", &|f| percent(f.probabilistic_sharpe)),
         both("Sortino", &|f| format!("{:.2}", f.sortino)),
-        both("Calmar", &|f| format!("{:.2}", f.calmar)),
+        both("Calmar", &|f| f.calmar.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))),
         both("Longest drawdown, bars", &|f| f.drawdown_bars.to_string()),
         both("Longest drawdown, days", &|f| format!("{:.0}", f.drawdown_days)),
         ["Bars with a gain while in market".to_owned(), percent(policy.hit_rate), percent(hold.hit_rate)],

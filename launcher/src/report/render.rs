@@ -101,7 +101,7 @@ fn overall(report: &Report, chained: &Comparison) -> anyhow::Result<String> {
     if let Some(deflated) = &report.deflated {
         html += &format!("<p>{}</p>\n", escape(&figures::of_trials(deflated)));
     }
-    html += &more(chained);
+    html += &more(chained, true);
     if chained.estimated {
         html += "<p class=\"note\">The range of chance over all folds is estimated from the folds' own ranges, taken as \
                  independent.</p>\n";
@@ -118,7 +118,7 @@ fn one_fold(fold: &FoldReport) -> anyhow::Result<String> {
     writeln!(html, "{}</p>", escape(&parts.join(" · ")))?;
     html += &verdict(&fold.result);
     html += &table(&fold.result);
-    html += &more(&fold.result);
+    html += &more(&fold.result, false);
     html += &equity(&fold.result, &[], "")?;
     Ok(html)
 }
@@ -171,8 +171,9 @@ fn table(comparison: &Comparison) -> String {
     )
 }
 
-/// What costs do, and the figures beyond the first table.
-fn more(comparison: &Comparison) -> String {
+/// What costs do, and the figures beyond the first table, shown or to be unfolded.
+fn more(comparison: &Comparison, open: bool) -> String {
+    let open = if open { " open" } else { "" };
     let costs = figures::of_costs(comparison).map(|text| format!("<p>{}</p>\n", escape(&text))).unwrap_or_default();
     let row = |[name, policy, hold]: [String; 3]| {
         let [name, policy, hold] = [escape(&name), escape(&policy), escape(&hold)];
@@ -180,7 +181,7 @@ fn more(comparison: &Comparison) -> String {
     };
     let rows: String = figures::rows(comparison).into_iter().map(row).collect();
     format!(
-        "{costs}<details><summary>More figures</summary><div class=\"scroll\"><table>\n<thead><tr><th></th>\
+        "{costs}<details{open}><summary>More figures</summary><div class=\"scroll\"><table>\n<thead><tr><th></th>\
          <th scope=\"col\">Policy</th><th scope=\"col\">Buy and hold</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\
          </details>\n"
     )

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 const DAY_NS: i64 = 86_400_000_000_000;
 /// Nanoseconds in a year of 365.25 days.
 const YEAR_NS: f64 = 365.25 * 86_400e9;
+/// The shortest part of a year from which a year's return is told.
+const SHORTEST: f64 = 0.1;
 /// The constant of Euler and Mascheroni.
 const EULER: f64 = 0.577_215_664_901_532_9;
 
@@ -20,8 +22,8 @@ const EULER: f64 = 0.577_215_664_901_532_9;
 pub struct Figures {
     /// Final equity over initial equity, minus 1.
     pub total_return: f64,
-    /// The same for a year, compounded.
-    pub cagr: f64,
+    /// The same for a year, compounded; none for less than a tenth of a year, which says nothing of one.
+    pub cagr: Option<f64>,
     /// Standard deviation (ddof 1) of returns per bar, times the root of the bars in a year.
     pub volatility: f64,
     /// Mean over standard deviation of returns per bar, times the same root (Sharpe 1994, without a riskless rate).
@@ -36,8 +38,8 @@ pub struct Figures {
     pub drawdown_bars: usize,
     /// The same in days.
     pub drawdown_days: f64,
-    /// `cagr` over `max_drawdown`.
-    pub calmar: f64,
+    /// `cagr` over `max_drawdown`; none without either.
+    pub calmar: Option<f64>,
     /// Days with bars: the observations of the figures below.
     pub days: usize,
     /// The probability that the true Sharpe ratio is above 0, from daily returns (Bailey, Lopez de Prado 2012).
@@ -60,6 +62,7 @@ pub fn figures(times_ns: &[i64], equity: &[f64], periods_per_year: f64) -> Figur
     // the last bar takes its time too
     let years = times_ns.len() as f64 / periods_per_year.max(1e-9);
     let cagr = if total_return > -1.0 { (total_return.ln_1p() / years).exp_m1() } else { -1.0 };
+    let cagr = (years >= SHORTEST).then_some(cagr);
     let daily = daily_returns(times_ns, equity);
     let span = last.saturating_sub(*first) as f64 / YEAR_NS;
     let days_per_year = if daily.len() > 1 && span > 0.0 { (daily.len() - 1) as f64 / span } else { 1.0 };
@@ -77,7 +80,7 @@ pub fn figures(times_ns: &[i64], equity: &[f64], periods_per_year: f64) -> Figur
         max_drawdown,
         drawdown_bars,
         drawdown_days,
-        calmar: if max_drawdown > 0.0 { cagr / max_drawdown } else { 0.0 },
+        calmar: cagr.filter(|_| max_drawdown > 0.0).map(|cagr| cagr / max_drawdown),
         days: daily.len(),
         probabilistic_sharpe: probabilistic_sharpe(&Moments::of(&daily), 0.0),
         sharpe_interval: sharpe,
@@ -198,10 +201,10 @@ mod tests {
     fn figures_by_hand() {
         let times: Vec<i64> = (0..4).map(|t| t * DAY_NS).collect();
         let f = figures(&times, &[1.0, 1.1, 0.99, 0.99, 1.21], 4.0);
-        assert!((f.total_return - 0.21).abs() < 1e-12 && (f.cagr - 0.21).abs() < 1e-12, "{f:?}");
+        assert!((f.total_return - 0.21).abs() < 1e-12 && (f.cagr.unwrap() - 0.21).abs() < 1e-12, "{f:?}");
         assert!((f.max_drawdown - 0.1).abs() < 1e-12);
         assert_eq!((f.drawdown_bars, f.drawdown_days, f.days), (2, 2.0, 4));
-        assert!((f.calmar - 2.1).abs() < 1e-9);
+        assert!((f.calmar.unwrap() - 2.1).abs() < 1e-9);
         let r: [f64; 4] = [0.1, -0.1, 0.0, 1.21 / 0.99 - 1.0];
         let m = r.iter().sum::<f64>() / 4.0;
         let s = (r.iter().map(|x| (x - m).powi(2)).sum::<f64>() / 3.0).sqrt();
@@ -217,9 +220,11 @@ mod tests {
         assert!((daily[0] - 0.2).abs() < 1e-12 && (daily[1] - 0.5).abs() < 1e-12 && daily.len() == 2, "{daily:?}");
         assert_eq!(figures(&[], &[1.0], 252.0), Figures::default());
         let flat = figures(&times, &[1.0; 5], 252.0);
-        assert_eq!((flat.sharpe, flat.sortino, flat.calmar, flat.probabilistic_sharpe), (0.0, 0.0, 0.0, 0.5));
-        let ruined = figures(&times, &[1.0, 0.5, 0.0, 0.0, 0.0], 252.0);
-        assert_eq!((ruined.total_return, ruined.cagr, ruined.max_drawdown), (-1.0, -1.0, 1.0));
+        assert_eq!((flat.sharpe, flat.sortino, flat.calmar, flat.probabilistic_sharpe), (0.0, 0.0, None, 0.5));
+        // four bars of 252 say nothing of a year
+        assert_eq!(flat.cagr, None);
+        let ruined = figures(&times, &[1.0, 0.5, 0.0, 0.0, 0.0], 4.0);
+        assert_eq!((ruined.total_return, ruined.cagr, ruined.max_drawdown), (-1.0, Some(-1.0), 1.0));
     }
 
     #[test]
