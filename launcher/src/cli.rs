@@ -83,10 +83,16 @@ pub struct LaunchOptions {
     /// Time from a worker's hello to its first step
     #[arg(long, value_name = "D", default_value = "10m", value_parser = crate::plan::duration::parse)]
     pub init_timeout: Duration,
-    /// Time without any progress after which a job counts as hanging; ten times that in checkpoints and evaluations
+    /// Time without any progress after which a job counts as hanging
     /// [default: 10m for our own trainers and with `--hang-on`, else never for programs under `run`]
     #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
     pub hang_timeout: Option<Duration>,
+    /// The same in a checkpoint [default: ten times `--hang-timeout`]
+    #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
+    pub checkpoint_timeout: Option<Duration>,
+    /// The same in an evaluation [default: ten times `--hang-timeout`]
+    #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
+    pub evaluation_timeout: Option<Duration>,
     /// What counts as a hang of a program that reports no progress: it prints nothing, or it uses no processor time, for
     /// the time of `--hang-timeout` [default: nothing does]
     #[arg(long, value_name = "SIGN")]

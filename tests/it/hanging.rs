@@ -106,3 +106,16 @@ fn who_fails_before_it_joins_does_not_leave_the_others_waiting() {
     assert!(!events.contains("\"event\":\"kill\""), "the others left by themselves: {events}");
     session.assert_clean();
 }
+
+#[test]
+fn a_job_that_hangs_is_started_again_if_it_may_be() {
+    let session = Session::new();
+    let script = "echo begun; [ $FOXLAUNCH_ATTEMPT = 1 ] && [ $RANK = 1 ] && exec sleep 1000; exit 0";
+    let options = "--cpu --nproc 2 --hang-on silence --hang-timeout 1s --peer-grace 1s --max-restarts 1";
+    let ended = session.sh(options, script);
+    ended.assert_code(0);
+    assert!(ended.err.contains("rank 1 hangs: no output for") && ended.err.contains("restart 1 of 1"), "{}", ended.err);
+    let events = session.read("run/events.jsonl");
+    assert_eq!((events.matches("\"event\":\"hang\"").count(), events.matches("\"event\":\"spawn\"").count()), (1, 4));
+    session.assert_clean();
+}

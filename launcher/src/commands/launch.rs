@@ -23,6 +23,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// How long a rank may stand still, where it is watched and nothing else was said.
 pub const HANG_TIMEOUT: Duration = Duration::from_secs(600);
 
+/// In checkpoints and evaluations a rank may stand still for this many times as long.
+const LONG_PHASES: u32 = 10;
+
+/// How long a rank may stand still in a step, in a checkpoint, and in an evaluation. `default` is for a step.
+pub fn hang_timeouts(options: &LaunchOptions, default: Option<Duration>) -> [Option<Duration>; 3] {
+    let step = options.hang_timeout.or(default);
+    let long = step.map(|step| step * LONG_PHASES);
+    [step, options.checkpoint_timeout.or(long), options.evaluation_timeout.or(long)]
+}
+
 /// Starts what `plan` says, in its run folder, to the end. With `--dry-run` only the plan is printed.
 /// `scratch` is the guardian's folder; `headline` is the one line that tells a person what is started.
 pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, scratch: &Path, headline: Option<String>) -> Done {

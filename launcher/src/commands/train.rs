@@ -1,6 +1,6 @@
 //! `foxlaunch train ALGORITHM`: our own trainers, one worker per device.
 
-use super::launch::{HANG_TIMEOUT, launch, logs};
+use super::launch::{HANG_TIMEOUT, hang_timeouts, launch, logs};
 use super::{Done, Refusal};
 use crate::cli::LaunchOptions;
 use crate::plan::devices::{self, Chosen};
@@ -116,6 +116,7 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
     let logs = logs(options, &run);
     let mut notes = std::mem::take(&mut chosen.notes);
     notes.extend(preview.warnings.iter().cloned());
+    let [hang_timeout, checkpoint_timeout, evaluation_timeout] = hang_timeouts(options, Some(HANG_TIMEOUT));
     let plan = LaunchPlan {
         verb: verb.into(),
         run_id: RunId(run.path().file_name().unwrap_or_default().to_string_lossy().into_owned()),
@@ -133,7 +134,9 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
         grace: options.grace,
         peer_grace: options.peer_grace,
         init_timeout: options.init_timeout,
-        hang_timeout: options.hang_timeout.or(Some(HANG_TIMEOUT)),
+        hang_timeout,
+        checkpoint_timeout,
+        evaluation_timeout,
         hang_on: options.hang_on,
         max_restarts: options.max_restarts,
         restart_window: options.restart_window,

@@ -117,6 +117,8 @@ mod tests {
             peer_grace: Duration::ZERO,
             init_timeout: Duration::ZERO,
             hang_timeout: None,
+            checkpoint_timeout: None,
+            evaluation_timeout: None,
             hang_on: None,
             max_restarts: 2,
             restart_window: None,

@@ -65,6 +65,10 @@ pub struct LaunchPlan {
     pub init_timeout: Duration,
     /// Time without any progress after which the job counts as hanging.
     pub hang_timeout: Option<Duration>,
+    /// As long in a checkpoint.
+    pub checkpoint_timeout: Option<Duration>,
+    /// As long in an evaluation.
+    pub evaluation_timeout: Option<Duration>,
     /// By what a rank that reports nothing is judged.
     pub hang_on: Option<HangOn>,
     /// How often the job may be started again after a failure.
@@ -194,6 +198,8 @@ impl LaunchPlan {
             "min_procs": self.min_procs,
             "init_timeout_s": self.init_timeout.as_secs_f64(),
             "hang_timeout_s": self.hang_timeout.map(|step| step.as_secs_f64()),
+            "checkpoint_timeout_s": self.checkpoint_timeout.map(|limit| limit.as_secs_f64()),
+            "evaluation_timeout_s": self.evaluation_timeout.map(|limit| limit.as_secs_f64()),
             "hang_on": self.hang_on,
             "time_limit_s": self.time_limit.map(|limit| limit.as_secs_f64()),
             "checkpoint_signal": self.checkpoint_signal,

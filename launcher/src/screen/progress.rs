@@ -66,7 +66,11 @@ impl Progress {
     /// Shows what the steps stand still for, until the next phase.
     pub fn phase(&mut self, phase: Phase) {
         self.phase = phase;
-        self.draw(self.start.elapsed());
+        let now = self.start.elapsed();
+        // A plain line is only worth it where it says something new.
+        if self.mode == Mode::Live || busy(phase).is_some() && self.pace.is_free(now) {
+            self.draw(now);
+        }
     }
 
     fn draw(&mut self, now: Duration) {
@@ -141,12 +145,17 @@ pub struct Pace {
 impl Pace {
     /// Whether a line that comes at `now` (since the start) is shown: the first is, then one in five seconds.
     pub fn due(&mut self, now: Duration) -> bool {
-        let due = self.shown.is_none_or(|shown| now >= shown + PACE);
+        let due = self.is_free(now);
         if due {
             self.shown = Some(now);
         }
         self.held_back = !due;
         due
+    }
+
+    /// Whether a line that comes at `now` would be shown.
+    pub fn is_free(&self, now: Duration) -> bool {
+        self.shown.is_none_or(|shown| now >= shown + PACE)
     }
 
     /// Whether the latest line was not shown.
@@ -372,6 +381,7 @@ mod tests {
         let mut pace = Pace::default();
         assert!(pace.due(seconds(1)) && !pace.held_back());
         assert!(!pace.due(seconds(4)) && pace.held_back());
+        assert!(!pace.is_free(seconds(5)) && pace.is_free(seconds(6)));
         assert!(pace.due(seconds(6)) && !pace.held_back());
     }
 

@@ -135,7 +135,13 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
         attempt: plan.attempt,
         grace: plan.grace,
         peer_grace: plan.peer_grace,
-        health: health::Policy { init: plan.init_timeout, step: plan.hang_timeout, hang_on: plan.hang_on },
+        health: health::Policy {
+            init: plan.init_timeout,
+            step: plan.hang_timeout,
+            checkpoint: plan.checkpoint_timeout,
+            evaluation: plan.evaluation_timeout,
+            hang_on: plan.hang_on,
+        },
         restarts: restart::Policy {
             most: plan.max_restarts,
             window: plan.restart_window,

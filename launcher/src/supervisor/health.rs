@@ -8,8 +8,6 @@ use foxlaunch_shared::protocol::Phase;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Checkpoints and evaluations may take this many times as long as a step.
-pub const LONG_PHASES: u32 = 10;
 /// A rank is said to stand still after this part of the time that it has, so that a person can look before it ends.
 const EARLY: u32 = 2;
 /// Signs of life are looked for this many times within the time that a rank has.
@@ -25,6 +23,10 @@ pub struct Policy {
     pub init: Duration,
     /// From one step to the next; `None` for ever.
     pub step: Option<Duration>,
+    /// In a checkpoint.
+    pub checkpoint: Option<Duration>,
+    /// In an evaluation.
+    pub evaluation: Option<Duration>,
     /// The sign of life that a rank must give which reports nothing.
     pub hang_on: Option<HangOn>,
 }
@@ -151,14 +153,15 @@ impl Health {
     }
 
     fn budget(&self, watched: &Watched) -> Option<Duration> {
-        let Policy { init, step, hang_on } = self.policy;
+        let Policy { init, step, checkpoint, evaluation, hang_on } = self.policy;
         match (&watched.pulse, watched.signs, hang_on) {
             (Some(pulse), ..) => match pulse.phase {
                 Phase::Init => Some(init),
                 // A program may say that it begins.
                 Phase::Step if pulse.step == 0 => step.map(|step| step.max(init)),
                 Phase::Step => step,
-                Phase::Checkpoint | Phase::Evaluate => step.map(|step| step * LONG_PHASES),
+                Phase::Checkpoint => checkpoint,
+                Phase::Evaluate => evaluation,
             },
             (None, Some(signs), Some(_)) if signs.output > 0 => step,
             // A program that prints nothing at all may be judged by its work, but takes time to begin.

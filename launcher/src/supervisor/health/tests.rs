@@ -6,7 +6,14 @@ fn ms(n: u64) -> Duration {
 }
 
 fn watching(hang_on: Option<HangOn>) -> Health {
-    Health::new(Policy { init: ms(10_000), step: Some(ms(2000)), hang_on }, WorldSize(2), ms(0))
+    let policy = Policy {
+        init: ms(10_000),
+        step: Some(ms(2000)),
+        checkpoint: Some(ms(20_000)),
+        evaluation: Some(ms(30_000)),
+        hang_on,
+    };
+    Health::new(policy, WorldSize(2), ms(0))
 }
 
 fn health() -> Health {
@@ -72,6 +79,8 @@ fn each_phase_has_its_own_budget() {
     assert_eq!(health.overdue(ms(15_000)), None);
     health.beat(ms(15_000), Rank(0), 2, 2, Phase::Step);
     assert!(health.overdue(ms(17_000)).is_some());
+    health.beat(ms(17_000), Rank(0), 2, 2, Phase::Evaluate);
+    assert!(health.overdue(ms(46_999)).is_none() && health.overdue(ms(47_000)).is_some());
     health.gone(Rank(0));
     assert_eq!(health.deadline(), None);
 }
@@ -82,7 +91,7 @@ fn a_first_step_that_was_announced_may_take_as_long_as_a_start() {
     health.beat(ms(0), Rank(0), 0, 0, Phase::Step);
     assert_eq!(health.overdue(ms(9999)), None);
     assert!(health.overdue(ms(10_000)).is_some());
-    let policy = Policy { init: ms(10), step: None, hang_on: None };
+    let policy = Policy { init: ms(10), step: None, checkpoint: None, evaluation: None, hang_on: None };
     let mut patient = Health::new(policy, WorldSize(1), ms(0));
     patient.beat(ms(0), Rank(0), 0, 0, Phase::Step);
     assert_eq!(patient.deadline(), None, "without --hang-timeout a program under run has all the time");

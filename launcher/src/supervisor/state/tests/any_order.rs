@@ -7,11 +7,18 @@ fn any_event(world: u32) -> impl Strategy<Value = Event> {
     let place = (1..4u32, 0..world + 1).prop_map(|(attempt, rank)| (Attempt(attempt), Rank(rank)));
     let (of_signs, of_devices) = (place.clone(), place.clone());
     let how = prop_oneof![Just(Ended::Code(0)), (1..256).prop_map(Ended::Code), (1..32).prop_map(Ended::Signal)];
+    let phase = prop_oneof![Just(Busy::Init), Just(Busy::Step), Just(Busy::Checkpoint), Just(Busy::Evaluate)];
     let message = prop_oneof![
         Just(FromWorker::Ready),
         Just(FromWorker::Bye),
         any::<bool>().prop_map(move |told| hello(world, told)),
-        Just(FromWorker::Progress { step: 1, collectives: 1, phase: Busy::Step, display: None }),
+        (0..3u64, 0..3u64, phase).prop_map(|(step, collectives, phase)| FromWorker::Progress {
+            step,
+            collectives,
+            phase,
+            display: None
+        }),
+        (0..9u64).prop_map(|step| FromWorker::Checkpointed { step, path: String::new() }),
         Just(FromWorker::Fault(Fault { message: "x".into(), code: 92, blames: Some(Rank(0)) })),
     ];
     prop_oneof![
