@@ -39,7 +39,7 @@ impl Supervisor {
                 if let Some(why) = without {
                     self.lose(place, why, todo);
                 }
-                self.phase = Phase::Waiting { until: now + wait };
+                self.go_on(now, now + wait, todo);
             }
         }
     }
