@@ -158,6 +158,8 @@ impl Health {
         let Policy { init, step, checkpoint, evaluation, hang_on } = self.policy;
         match (&watched.pulse, watched.signs, hang_on) {
             (Some(pulse), ..) => match pulse.phase {
+                // Who never tells a step has begun once it enters collectives, and is not watched unless asked for.
+                Phase::Init if pulse.collectives > 0 && step.is_none() => None,
                 Phase::Init => Some(init),
                 // A program may say that it begins.
                 Phase::Step if pulse.step == 0 => step.map(|step| step.max(init)),

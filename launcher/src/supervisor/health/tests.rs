@@ -96,6 +96,10 @@ fn a_first_step_that_was_announced_may_take_as_long_as_a_start() {
     let mut patient = Health::new(policy, WorldSize(1), ms(0));
     patient.beat(ms(0), Rank(0), 0, 0, Phase::Step);
     assert_eq!(patient.deadline(), None, "without --hang-timeout a program under run has all the time");
+    patient.hello(ms(0), Rank(0));
+    assert_eq!(patient.overdue(ms(10)).map(|finding| finding.behind), Some(Rank(0)), "but to begin");
+    patient.beat(ms(5), Rank(0), 0, 1, Phase::Init);
+    assert_eq!(patient.deadline(), None, "it has, though it tells no steps");
 }
 
 #[test]
