@@ -56,17 +56,30 @@ impl Session {
     /// `foxlaunch` with these words, split at blanks.
     pub(crate) fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fox-test-launcher"));
+        command.args(words.split_whitespace()).stdin(Stdio::null());
+        self.surround(&mut command);
+        command
+    }
+
+    /// A shell's script in a terminal of its own, which reads from and writes to this command's streams, and whose
+    /// exit code it has.
+    pub(crate) fn terminal(&self, script: &str) -> Command {
+        let mut command = Command::new("script");
+        command.args(["-qefc", script, "/dev/null"]).stdin(Stdio::null());
+        self.surround(&mut command);
+        command
+    }
+
+    /// Runs `command` in this session's folder, with its mark and its own places for what launchers leave.
+    fn surround(&self, command: &mut Command) {
         let (name, value) = self.mark.split_once('=').expect("a mark has a value");
         command
-            .args(words.split_whitespace())
             .current_dir(self.folder())
             .env(name, value)
             .env("FOXLAUNCH_WORKER", env!("CARGO_BIN_EXE_fox-test-worker"))
             .env("TMPDIR", self.scratch())
             .env("XDG_RUNTIME_DIR", self.runtime())
-            .env_remove("CUDA_VISIBLE_DEVICES")
-            .stdin(Stdio::null());
-        command
+            .env_remove("CUDA_VISIBLE_DEVICES");
     }
 
     /// The folder in which the launcher makes its sockets' folder.
@@ -90,6 +103,14 @@ impl Session {
             command.arg(last);
         }
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start the launcher");
+        Running { session: self, child: Some(child) }
+    }
+
+    /// Starts `command` in this session's folder, with its mark. Its process counts as the launcher.
+    pub(crate) fn start_command(&self, mut command: Command) -> Running<'_> {
+        self.surround(&mut command);
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().expect("start the command");
         Running { session: self, child: Some(child) }
     }
 
@@ -242,6 +263,12 @@ fn finish(mut child: Child) -> Output {
     let output = Output { status, stdout: out.join().unwrap_or_default(), stderr: err.join().unwrap_or_default() };
     assert!(ended, "the launcher hung: {output:?}");
     output
+}
+
+/// What the kernel says that `pid` does, in one letter; `None` if it is gone.
+pub(crate) fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// The processes that `pid` is the parent of.

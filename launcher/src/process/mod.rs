@@ -1,6 +1,7 @@
 //! The launcher's only calls to the operating system: start a process so that it cannot outlive us, see it end,
 //! signal it, and find everything that it left behind.
 
+pub mod cgroup;
 pub mod child;
 pub mod command;
 pub mod descendants;
