@@ -102,16 +102,14 @@ impl Session {
         if !last.is_empty() {
             command.arg(last);
         }
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start the launcher");
-        Running { session: self, child: Some(child) }
+        self.start_command(command)
     }
 
-    /// Starts `command` in this session's folder, with its mark. Its process counts as the launcher.
+    /// Starts a command that [`Session::command`] made, or another, whose process then counts as the launcher.
     pub(crate) fn start_command(&self, mut command: Command) -> Running<'_> {
         self.surround(&mut command);
-        command.stdin(Stdio::null()).stderr(Stdio::piped());
-        let child = command.spawn().expect("start the command");
-        Running { session: self, child: Some(child) }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running { session: self, child: Some(command.spawn().expect("start the launcher")) }
     }
 
     /// Runs `foxlaunch` with these words to its end.

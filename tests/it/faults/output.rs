@@ -1,6 +1,7 @@
 //! Output, and what can go wrong on its way.
 
 use crate::session::Session;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -52,12 +53,11 @@ fn case_22_a_progress_bar_is_shown_while_it_moves() {
     crate::output::a_carriage_return_ends_a_line_too();
     let session = Session::new();
     let script = "printf 'begin\\rstep 1\\r'; while [ ! -e go ]; do sleep 0.02; done; printf 'step 2\\r\\n'";
-    let mut command = session.command("--cpu --nproc 2 run --out run -- sh -c");
-    let shown = std::fs::File::create(session.path("shown")).unwrap();
-    let mut job = session.start_command({
-        command.arg(script).stdout(shown);
-        command
-    });
+    session.write("worker.sh", script);
+    let launcher = env!("CARGO_BIN_EXE_fox-test-launcher");
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("exec {launcher} --cpu --nproc 2 run --out run -- sh worker.sh > shown"));
+    let mut job = session.start_command(command);
     job.wait_for("shown", "[0] step 1");
     job.wait_for("shown", "[1] step 1");
     assert!(!session.read("shown").contains("step 2"));
