@@ -51,10 +51,8 @@ fn both_killed_at_once_leave_nothing_either() {
 fn all_of_ours_killed_at_once_are_cleaned_up_after_by_the_next_start() {
     let session = Session::new();
     let Some((job, folder)) = start(&session) else { return };
-    let ours: Vec<u32> = crate::session::children(job.pid()).into_iter().chain([job.pid()]).collect();
-    assert_eq!(ours.len(), 3, "guardian, supervisor, and the one that outlives them: {ours:?}");
-    ours.iter().for_each(|pid| kill(*pid, SIGSTOP));
-    ours.iter().for_each(|pid| kill(*pid, SIGKILL));
+    assert_eq!(crate::session::children(job.pid()).len(), 2, "the supervisor, and the one that outlives both");
+    job.kill_all_of_ours();
     assert_eq!(job.end().code, -9);
     assert!(!session.survivors().is_empty(), "the workers' families live on");
     session.run("--cpu run --out next -- true").assert_code(0);

@@ -107,7 +107,9 @@ impl Session {
 
     /// Starts a command that [`Session::command`] made, or another, whose process then counts as the launcher.
     pub(crate) fn start_command(&self, mut command: Command) -> Running<'_> {
-        self.surround(&mut command);
+        if !command.get_envs().any(|(name, _)| self.mark.starts_with(&*name.to_string_lossy())) {
+            self.surround(&mut command);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Running { session: self, child: Some(command.spawn().expect("start the launcher")) }
     }
@@ -172,6 +174,14 @@ impl Running<'_> {
             found.is_some()
         });
         found.expect("the guardian starts a supervisor")
+    }
+
+    /// Kills all that is foxlaunch's own in the job, in one moment: none can clean up after the others.
+    pub(crate) fn kill_all_of_ours(&self) {
+        let supervisor = self.supervisor();
+        let ours: Vec<u32> = children(self.pid()).into_iter().chain([supervisor, self.pid()]).collect();
+        ours.iter().for_each(|pid| kill(*pid, nix::sys::signal::Signal::SIGSTOP));
+        ours.iter().for_each(|pid| kill(*pid, nix::sys::signal::Signal::SIGKILL));
     }
 
     pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
