@@ -4,8 +4,8 @@ use crate::session::Session;
 
 const STUB: &str = env!("CARGO_BIN_EXE_fox-test-stub");
 
-#[test]
-fn the_rank_that_is_stuck_is_named_and_the_job_ends() {
+/// Run by its case in `faults/`.
+pub(crate) fn the_rank_that_is_stuck_is_named_and_the_job_ends() {
     let session = Session::new();
     let options = "--cpu --nproc 3 --hang-timeout 1s --peer-grace 500ms";
     let ended = session.run(&format!("{options} run --out run -- {STUB} stuck"));
@@ -19,8 +19,8 @@ fn the_rank_that_is_stuck_is_named_and_the_job_ends() {
     session.assert_clean();
 }
 
-#[test]
-fn what_takes_long_and_says_so_is_no_hang() {
+/// Run by its case in `faults/`.
+pub(crate) fn what_takes_long_and_says_so_is_no_hang() {
     let session = Session::new();
     let options = "--cpu --nproc 2 --hang-timeout 1s --init-timeout 20s";
     let ended = session.run(&format!("{options} run --out run -- {STUB} slow-phases"));

@@ -1,9 +1,13 @@
 //! foxlaunch seen from outside, and the rules that its source keeps.
 
+mod cgroup;
 mod chaos;
+mod container;
 mod doctor;
+mod faults;
 mod hanging;
 mod house_rules;
+mod job_control;
 mod launching;
 mod library;
 mod ls_stop;

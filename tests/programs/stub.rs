@@ -9,6 +9,7 @@
 //! | `forge` | sends a message in another rank's name, then behaves |
 //! | `mismatch` | rank 1 calls another collective than the others |
 //! | `stuck` | rank 1 loops for ever at step 7, alive and well; the others wait in a barrier |
+//! | `traceable` | makes a step and waits for ever, and lets any process of this user trace it |
 //! | `slow-phases` | takes its time to start, in a checkpoint and in an evaluation, and says so |
 
 use foxlaunch_shared::env;
@@ -45,6 +46,14 @@ fn main() -> anyhow::Result<ExitCode> {
                 loop {
                     std::thread::park();
                 }
+            }
+        }
+        "traceable" => {
+            // SAFETY: the call takes two numbers. Where the kernel knows no such limit it fails, and none is needed.
+            unsafe { nix::libc::prctl(nix::libc::PR_SET_PTRACER, nix::libc::PR_SET_PTRACER_ANY) };
+            world.progress(1, Phase::Step, None);
+            loop {
+                std::thread::park();
             }
         }
         "slow-phases" => {

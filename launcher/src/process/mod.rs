@@ -2,6 +2,7 @@
 //! signal it, and find everything that it left behind.
 
 pub mod affinity;
+pub mod cgroup;
 pub mod child;
 pub mod command;
 pub mod descendants;

@@ -1,6 +1,7 @@
 //! The folder for a job's sockets and pipes. The guardian makes and removes it; one whose guardian was killed
 //! together with the supervisor stays, and the next start removes it.
 
+use super::cgroup::JobCgroup;
 use super::identity::{Fate, Identity};
 use std::path::Path;
 
@@ -31,7 +32,7 @@ pub fn remove(folder: &Path) {
     let _ = std::fs::remove_dir_all(folder);
 }
 
-/// Removes the folders beside `folder` whose owners are known to be gone. One that cannot be read, or says nothing
+/// Removes the folders beside `folder` whose owners are known to be gone, with their cgroups. One that cannot be read, or says nothing
 /// of its owner, is not ours to judge.
 pub fn sweep_beside(folder: &Path) {
     let others = folder.parent().and_then(|root| std::fs::read_dir(root).ok()).into_iter().flatten().flatten();
@@ -39,7 +40,11 @@ pub fn sweep_beside(folder: &Path) {
     // A link's type is that of a link: what it leads to is not followed.
     let folders = named_so.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let paths = folders.map(|entry| entry.path()).filter(|path| path != folder);
-    paths.filter(|path| owner(path).is_ok_and(|owner| owner.fate() == Fate::Gone)).for_each(|path| remove(&path));
+    for path in paths.filter(|path| owner(path).is_ok_and(|owner| owner.fate() == Fate::Gone)) {
+        // What its workers had started may live, if the whole job was killed in one moment.
+        JobCgroup::noted_in(&path).into_iter().for_each(|cgroup| cgroup.end());
+        remove(&path);
+    }
 }
 
 #[cfg(test)]

@@ -180,7 +180,9 @@ impl Actor<'_> {
             while let Some(event) = events.pop_front() {
                 todo.extend(state.on(clock.at(monotonic()), event));
             }
-            if let Some(action) = todo.pop_front() {
+            // While the job is stopped, nothing is started into it.
+            let waits = clock.is_stopped() && matches!(todo.front(), Some(Action::Spawn { .. }));
+            if let Some(action) = if waits { None } else { todo.pop_front() } {
                 match action {
                     Action::Finish(outcome) => return outcome,
                     // Starting takes time; a signal, or a worker that failed meanwhile, is heard before the next.
@@ -189,7 +191,7 @@ impl Actor<'_> {
                             self.take(input, &mut clock, &mut events);
                         }
                         self.bury(clock.at(monotonic()), &mut events);
-                        match (events.is_empty(), state.is_ending()) {
+                        match (events.is_empty() && !clock.is_stopped(), state.is_ending()) {
                             (false, _) => todo.push_front(action),
                             (true, true) => events.push_back(Event::NotStarted { attempt, rank }),
                             (true, false) => events.push_back(self.spawn(attempt, rank)),
@@ -219,7 +221,7 @@ impl Actor<'_> {
 
     fn take(&mut self, input: Input, clock: &mut Clock, events: &mut VecDeque<Event>) {
         match input {
-            Input::Event(Event::Signal(signal)) if self.pauses(clock, signal) => {}
+            Input::Event(Event::Signal(signal)) if pauses(clock, signal) => {}
             Input::Event(event) => events.push_back(event),
             Input::Child => self.reap(clock.at(monotonic())),
             Input::Connected(attempt, rank, line) => {
@@ -233,21 +235,6 @@ impl Actor<'_> {
                 }
             }
         }
-    }
-
-    /// Stops everything below with the job (Ctrl-Z), or lets it go on; false for other signals.
-    fn pauses(&self, clock: &mut Clock, signal: i32) -> bool {
-        let passed_on = match Signal::try_from(signal) {
-            Ok(Signal::SIGTSTP) => rustix::process::Signal::STOP,
-            Ok(Signal::SIGCONT) => rustix::process::Signal::CONT,
-            _ => return false,
-        };
-        descendants::living().iter().for_each(|process| process.signal(passed_on));
-        match passed_on == rustix::process::Signal::STOP {
-            true => clock.stop(monotonic()),
-            false => clock.go_on(monotonic()),
-        }
-        true
     }
 
     fn running_in(&mut self, attempt: Attempt, rank: Rank) -> Option<&mut Running> {
@@ -281,6 +268,15 @@ impl Actor<'_> {
             self.running.remove(&rank);
             self.ending.pop_front();
         }
+    }
+
+    /// What was killed and is not gone: processes that live, and workers that ended without a word of it to us, as
+    /// under a debugger.
+    fn unkillable(&self, left: &[descendants::Descendant]) -> Vec<String> {
+        let is_left = |pid: u32| left.iter().any(|process| process.pid == pid);
+        let unseen = self.running.iter().filter(|(_, running)| running.listener.is_some() && !is_left(running.pid));
+        let workers = unseen.map(|(rank, running)| descendants::stuck(running.pid, &format!("rank {rank}")));
+        left.iter().map(descendants::Descendant::describe).chain(workers).collect()
     }
 
     fn act(&mut self, now: Duration, action: Action) -> Option<Event> {
@@ -317,7 +313,7 @@ impl Actor<'_> {
                 let mut ended = Vec::new();
                 let left = descendants::kill_all(KILL_ROUND, |pid, how| ended.push((pid, how)));
                 ended.into_iter().for_each(|(pid, how)| self.ended(now, pid, how));
-                return Some(Event::Left(describe(&left)));
+                return Some(Event::Left(self.unkillable(&left)));
             }
             Action::Inspect { attempt, rank } => {
                 if let Some(pid) = self.running_in(attempt, rank).map(|running| running.pid) {
@@ -458,11 +454,27 @@ fn describe(processes: &[descendants::Descendant]) -> Vec<String> {
     processes.iter().map(|process| format!("{} ({})", process.pid, process.name)).collect()
 }
 
+/// Stops everything below with the job (Ctrl-Z), or lets it go on; whether that is all that `signal` means.
+fn pauses(clock: &mut Clock, signal: i32) -> bool {
+    let signal = Signal::try_from(signal).ok();
+    if signal == Some(Signal::SIGTSTP) {
+        descendants::pause();
+        clock.stop(monotonic());
+        return true;
+    }
+    // Who is to end in order must run, and its grace with it.
+    if signal == Some(Signal::SIGCONT) || clock.is_stopped() && signal.is_some_and(|s| signals::STOPPING.contains(&s)) {
+        descendants::resume();
+        clock.go_on(monotonic());
+    }
+    signal == Some(Signal::SIGCONT)
+}
+
 /// Turns signals into events, on a thread of its own.
 fn watch_signals(input: Sender<Input>) -> std::io::Result<()> {
     let mut watched = signals::stopping();
     watched.extend(signals::FORWARDED);
-    watched.extend(signals::JOB_CONTROL);
+    watched.extend(signals::job_control());
     watched.push(Signal::SIGCHLD);
     let events = signals::as_descriptor(&watched, false)?;
     std::thread::Builder::new().name("signals".into()).stack_size(256 << 10).spawn(move || {

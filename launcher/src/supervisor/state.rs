@@ -49,7 +49,7 @@ pub struct Settings {
 }
 
 /// How long a killed process may take to be gone before we stop waiting for it.
-const KILL_WAIT: Duration = Duration::from_secs(5);
+const KILL_WAIT: Duration = Duration::from_secs(4);
 /// Time for what a worker left behind to end when asked, after a job that ended well.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
 /// How often we look whether what was left behind is gone.
