@@ -2,7 +2,7 @@
 //! together with the supervisor stays, and the next start removes it.
 
 use super::identity::{Fate, Identity};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How the folders' names begin.
 const PREFIX: &str = "foxlaunch-";
@@ -29,6 +29,20 @@ pub fn owner(folder: &Path) -> std::io::Result<Identity> {
 /// Removes the folder; also called by the supervisor when the guardian is gone.
 pub fn remove(folder: &Path) {
     let _ = std::fs::remove_dir_all(folder);
+}
+
+/// The folders of jobs in `root`, with what is known of their owners.
+pub fn all_in(root: &Path) -> Vec<(PathBuf, Fate)> {
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+    let named_so = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()));
+    let folders = named_so.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
+    // The folder that lists jobs is named alike, and has no owner's file because it is everyone's.
+    let scratch = folders.filter(|path| !path.ends_with(format!("{PREFIX}{}", nix::unistd::geteuid())));
+    let with_fate = |path: PathBuf| {
+        let fate = owner(&path).map_or(Fate::Unknown, |owner| owner.fate());
+        (path, fate)
+    };
+    scratch.map(with_fate).collect()
 }
 
 /// Removes the folders beside `folder` whose owners are known to be gone. One that cannot be read, or says nothing
@@ -68,6 +82,13 @@ mod tests {
             std::fs::write(root.path().join(name).join(OWNER), owner).unwrap();
         }
         std::fs::create_dir(root.path().join("foxlaunch-1000")).unwrap();
+        let known =
+            |name: &str| all_in(root.path()).into_iter().find(|(path, _)| path.ends_with(name)).map(|(_, fate)| fate);
+        assert_eq!((known("foxlaunch-dead"), known("foxlaunch-alive")), (Some(Fate::Gone), Some(Fate::Alive)));
+        assert_eq!(
+            (known("foxlaunch-torn"), known("foxlaunch-elsewhere"), known("other-dead")),
+            (Some(Fate::Unknown), Some(Fate::Unknown), None)
+        );
         sweep_beside(&root.path().join("foxlaunch-own"));
         for (name, _, stays) in &folders {
             assert_eq!(root.path().join(name).exists(), *stays, "{name}");

@@ -33,7 +33,12 @@ impl Supervisor {
                 let (rank, how) = (cause.rank, cause.describe());
                 let shown = crate::plan::duration::show(wait);
                 todo.push(Action::Tell(format!("rank {rank} {how}; restart {used} of {most} in {shown}")));
-                todo.push(Action::Record(Record::Restart { used, most, wait_s: wait.as_secs_f64() }));
+                todo.push(Action::Record(Record::Restart {
+                    attempt: self.attempt,
+                    used,
+                    most,
+                    wait_s: wait.as_secs_f64(),
+                }));
                 self.phase = Phase::Waiting { until: now + wait };
             }
         }
@@ -55,8 +60,8 @@ impl Supervisor {
         let blamed = cause.as_ref().map(|cause| cause.rank);
         let others = self.exits.iter().filter(|exit| !exit.clean && Some(exit.rank) != blamed);
         let others = others.map(|exit| (exit.rank, exit.describe())).collect();
-        todo.push(Action::Record(Record::End { code }));
         let attempt = self.attempt;
+        todo.push(Action::Record(Record::End { attempt, code }));
         todo.push(Action::Finish(Outcome { attempt, code, cause, stopped_by, others, unkillable }));
     }
 }
