@@ -10,7 +10,7 @@ fn sockets(session: &Session) -> BTreeSet<u64> {
         let pid = process.split(' ').next().unwrap();
         for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
             let target = std::fs::read_link(entry.path()).unwrap_or_default();
-            let number =
+            let number: Option<u64> =
                 target.to_str().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
             found.extend(number);
         }
@@ -25,8 +25,10 @@ fn listening(own: &BTreeSet<u64>) -> Vec<String> {
         let text = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
         for line in text.lines().skip(1) {
             let words: Vec<&str> = line.split_whitespace().collect();
-            let is_own =
-                words.get(inode_at).and_then(|inode| inode.parse().ok()).is_some_and(|inode| own.contains(&inode));
+            let is_own = words
+                .get(inode_at)
+                .and_then(|inode| inode.parse::<u64>().ok())
+                .is_some_and(|inode| own.contains(&inode));
             // __SO_ACCEPTCON in a UNIX socket's flags
             let listens = match table {
                 "tcp" | "tcp6" => words.get(3) == Some(&"0A"),
