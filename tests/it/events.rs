@@ -55,7 +55,7 @@ fn a_trainer_says_hello_ready_and_how_far_it_is() {
     let collectives = |event: &&Value| event["event"] == "progress" && event["collectives"].as_u64() > Some(0);
     assert!(events.iter().any(|event| collectives(&event)), "{}", ended.out);
     // The table at the end goes elsewhere.
-    assert!(ended.err.contains("buy-and-hold") || ended.err.contains("buy and hold"), "{}", ended.err);
+    assert!(ended.err.contains("buy & hold"), "{}", ended.err);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! together with the supervisor stays, and the next start removes it.
 
 use super::identity::{Fate, Identity};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// How the folders' names begin.
@@ -13,7 +14,9 @@ const OWNER: &str = "owner.json";
 pub fn make() -> std::io::Result<tempfile::TempDir> {
     let here = std::env::temp_dir();
     let root = if here.as_os_str().len() <= 50 { here } else { "/tmp".into() };
-    let folder = tempfile::Builder::new().prefix(PREFIX).rand_bytes(8).tempdir_in(&root).map_err(|error| {
+    let (mut named, ours_alone) = (tempfile::Builder::new(), std::fs::Permissions::from_mode(0o700));
+    named.prefix(PREFIX).rand_bytes(8).permissions(ours_alone);
+    let folder = named.tempdir_in(&root).map_err(|error| {
         let words = format!("no folder for sockets can be made in {} (TMPDIR): {error}", root.display());
         std::io::Error::new(error.kind(), words)
     })?;
@@ -59,6 +62,13 @@ pub fn sweep_beside(folder: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_one_else_can_look_into_it() {
+        let folder = make().unwrap();
+        assert_eq!(folder.path().metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(owner(folder.path()).unwrap().fate(), Fate::Alive);
+    }
 
     #[test]
     fn only_what_is_known_to_be_no_ones_is_removed() {
