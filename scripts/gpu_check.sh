@@ -114,58 +114,9 @@ train() { # NAME GPUS
 export -f train watch
 export steps
 
-kill_one() { # driver|call: kills rank 1 in the middle of an all-reduce; the job must end within 5 s and free both devices
-    local log=$out/stuck-$1.txt pid victim code
-    on_gpus 0,1 fox-test-gpu stuck "$1" >"$log" 2>&1 &
-    pid=$!
-    for _ in $(seq 300); do
-        [[ $(grep -c 'is reducing' "$log") == 2 ]] && break
-        kill -0 "$pid" 2>/dev/null || break
-        sleep 0.1
-    done
-    victim=$(sed -n 's/.*foxlaunch-stuck rank=1 pid=\([0-9]*\).*/\1/p' "$log" | head -1)
-    [[ -n $victim ]] || { echo "no rank 1 came to reduce"; tail -20 "$log"; kill "$pid"; return 1; }
-    kill_and_see "$pid" "$victim" "$1"
-    code=$?
-    tail -15 "$log"
-    return $code
-}
-
-kill_training() { # GPUS: the same to the last worker of a training that is under way
-    local run=$out/run-killed-$1 pid victim ranks
-    ranks=$(tr , '\n' <<<"$1" | wc -l)
-    rm -rf "$run"
-    foxlaunch --gpus "$1" train dqn --steps 10000000 --out "$run" &
-    pid=$!
-    for _ in $(seq 300); do
-        [[ $(grep -c '"first_step"' "$run/events.jsonl" 2>/dev/null) == "$ranks" ]] && break
-        kill -0 "$pid" 2>/dev/null || break
-        sleep 0.1
-    done
-    sleep 1
-    victim=$(python3 -c '
-import json, sys
-print([e["pid"] for e in map(json.loads, open(sys.argv[1])) if e["event"] == "spawn"][-1])' "$run/events.jsonl")
-    [[ -n $victim ]] || { echo "no worker was started"; kill "$pid"; return 1; }
-    kill_and_see "$pid" "$victim" training
-}
-
-kill_and_see() { # LAUNCHER WORKER NAME
-    local start=$EPOCHREALTIME code waited
-    kill -9 "$2"
-    wait "$1"
-    code=$?
-    waited=$(since "$start")
-    for _ in $(seq 20); do
-        nvidia-smi --query-compute-apps=gpu_uuid,pid --format=csv,noheader >"$out/after-$3.apps"
-        [[ -s $out/after-$3.apps ]] || break
-        sleep 0.2
-    done
-    echo "foxlaunch-killed what=$3 exit_code=$code seconds=$waited devices_free_after=$(since "$start")"
-    [[ ! -s $out/after-$3.apps ]] || { cat "$out/after-$3.apps"; echo "a device still has a process"; return 1; }
-    [[ $code != 0 ]] && python3 -c 'import sys; sys.exit(float(sys.argv[1]) > 5)' "$waited"
-}
-export -f kill_one kill_training kill_and_see since
+# shellcheck source=scripts/gpu_faults.sh
+source "$bin/gpu_faults.sh"
+export -f since
 
 parity() {
     on_gpus 0 fox-test-gpu parity "$out/parity-1.json" && on_gpus 0,1 fox-test-gpu parity "$out/parity-2.json" "$out/parity-1.json"
@@ -177,8 +128,12 @@ export -f own_device parity peer only_loopback
 parity_with_cpu() { # the same batches on two processes of the processor and on one device
     foxlaunch --cpu --nproc 2 run -- fox-test-gpu parity "$out/parity-cpu.json" && on_gpus 0 fox-test-gpu parity "$out/parity-1.json" "$out/parity-cpu.json"
 }
-peer_mlp() { python3 "$1/torch_mlp.py" --device cuda --mode eager; }
-export -f parity_with_cpu peer_mlp
+step() { on_gpus "$1" fox-test-gpu step 51,256,128,64,3 256; }
+peer_mlp() { # FOLDER RANKS
+    python3 -m torch.distributed.run --nproc-per-node "$2" "$1/torch_mlp.py" --device cuda --mode graph
+    python3 -m torch.distributed.run --nproc-per-node "$2" "$1/torch_mlp.py" --device cuda --mode eager
+}
+export -f parity_with_cpu step peer_mlp
 
 nvidia-smi -L | tee "$out/nvidia-smi.txt"
 gpus=$(grep -c '^GPU' "$out/nvidia-smi.txt")
@@ -198,10 +153,21 @@ check2 train-2-own-device 10 own_device "$out/2.apps"
 check2 train-2-loopback 10 only_loopback "$out/2.sockets"
 check2 allreduce 60 on_gpus 0,1 fox-test-gpu allreduce
 check2 allreduce-torch 90 peer "$bin"
+check step-1 60 step 0
+check step-torch-1 90 peer_mlp "$bin" 1
+check2 step-2 60 step 0,1
+check2 step-torch-2 90 peer_mlp "$bin" 2
 check kill-training-alone 60 kill_training 0
+check memory-after-a-kill 60 memory
 check2 kill-in-driver 45 kill_one driver
 check2 kill-in-call 45 kill_one call
 check2 kill-training 60 kill_training 0,1
+check2 kill-guardian 60 kill_launcher guardian
+check2 kill-supervisor 60 kill_launcher supervisor
+check2 kill-in-init 90 kill_init
+check2 stuck-kernel 60 stuck_kernel
+check2 restart 60 restart
+check2 torch-ddp 120 ddp "$bin/ddp.py"
 
 python3 - "$out" "$steps" <<'PY' | tee "$out/table.txt"
 import json, os, re, sys
@@ -245,8 +211,12 @@ for gpus in (1, 2):
     updates = sum(int(json.loads(l)["update"]) for l in last_of_each_fold(gpus))
     print(f"{gpus} GPU(s): ready after {max(ready):.2f} s, first step after {max(first):.2f} s, then {folds} folds in {seconds:.1f} s:"
           f" {steps * folds / seconds:.0f} environment steps/s, {updates / seconds:.0f} updates/s, evaluation included")
-for name in ("kill-in-driver.log", "kill-in-call.log", "kill-training-alone.log", "kill-training.log", "parity-with-cpu.log", "parity.log"):
-    print("\n".join(l for l in lines(name) if "foxlaunch-killed" in l or "foxlaunch-parity" in l))
+for name in ("parity-with-cpu.log", "parity.log"):
+    print("\n".join(l for l in lines(name) if "foxlaunch-parity" in l))
+for name in sorted(os.listdir(out)):
+    if name.endswith(".log"):
+        for line in lines(name):
+            if any(mark in line for mark in ("foxlaunch-fault", "foxlaunch-step", "torch-mlp")): print(line)
 PY
 
 echo

@@ -70,6 +70,7 @@ pub(crate) fn devices(bytes: &[u8]) {
             uuid: format!("GPU-{index}d9b3c1e-58b0-4a6c-9a52-3b1f3a9f1c77"),
             name: "a GPU".to_owned(),
             memory_bytes: 1 << 30,
+            memory_free_bytes: 1 << 29,
             pci_bus_id: format!("00000000:0{index}:00.0"),
         };
         (0..3).map(gpu).collect()

@@ -36,7 +36,8 @@ const LAUNCHER: &[(&str, &[&str])] = &[
     // The table at the end is made from the report.
     ("screen", &["logs", "process", "report", "secrets"]),
     ("secrets", &[]),
-    ("supervisor", &["logs", "metrics", "plan", "process", "rendezvous", "screen", "secrets"]),
+    // Before a restart it looks whether the devices are there and free.
+    ("supervisor", &["devices", "logs", "metrics", "plan", "process", "rendezvous", "screen", "secrets"]),
     ("tune", &["plan", "supervisor"]),
 ];
 
@@ -47,7 +48,7 @@ const WORKER: &[(&str, &[&str])] = &[
     ("seed", &[]),
     ("kernels", &[]),
     ("vectors", &[]),
-    ("parallel", &["collectives", "kernels", "vectors", "world"]),
+    ("parallel", &["collectives", "kernels", "optimizer", "vectors", "world"]),
     ("optimizer", &["collectives", "kernels", "vectors", "world"]),
     // It stores what the two own: moments, and variables in the order of the flat buffer.
     ("checkpoint", &["collectives", "optimizer", "parallel", "vectors", "world"]),

@@ -4,6 +4,9 @@
 //! signals have one. All starting is done on this, the main thread, since the death signal follows the thread that
 //! started a process.
 
+mod devices;
+mod recording;
+mod signs;
 mod watching;
 
 use super::clock::Clock;
@@ -23,7 +26,7 @@ use crate::process::child::{self, Ended};
 use crate::process::command::Program;
 use crate::process::memory::Arena;
 use crate::process::port::HeldPort;
-use crate::process::{descendants, inspect, monotonic, pipes, signals};
+use crate::process::{affinity, descendants, inspect, monotonic, pipes, signals};
 use crate::rendezvous::listener::{Heard, Line, Listener};
 use crate::screen::Screen;
 use foxlaunch_shared::ids::{Attempt, Rank};
@@ -34,6 +37,7 @@ use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::TcpListener;
 use std::process::Child;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -71,6 +75,8 @@ struct Running {
     /// A place for each message of its that waits for us: it is heard no faster than we act on it.
     waiting: Receiver<()>,
     closed: bool,
+    /// Bytes that it printed.
+    output: Arc<AtomicU64>,
 }
 
 /// A worker that is gone, but may not have been heard out.
@@ -95,7 +101,11 @@ pub struct Finished {
 }
 
 struct Actor<'a> {
-    plan: &'a LaunchPlan,
+    /// The plan as it was made.
+    whole: &'a LaunchPlan,
+    /// The plan for the workers that are left.
+    plan: LaunchPlan,
+    asks: devices::Asks,
     screen: Arc<Screen>,
     input: Sender<Input>,
     running: BTreeMap<Rank, Running>,
@@ -131,7 +141,9 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>, scraped: Option<TcpList
         }
     }
     let mut actor = Actor {
-        plan,
+        whole: plan,
+        plan: plan.clone(),
+        asks: devices::asks(),
         screen,
         input,
         running: BTreeMap::new(),
@@ -150,8 +162,14 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>, scraped: Option<TcpList
         attempt: plan.attempt,
         grace: plan.grace,
         peer_grace: plan.peer_grace,
-        health: health::Policy { init: plan.init_timeout, step: plan.hang_timeout },
-        restarts: restart::Policy { most: plan.max_restarts, seed: seed(plan) },
+        health: health::Policy { init: plan.init_timeout, step: plan.hang_timeout, hang_on: plan.hang_on },
+        restarts: restart::Policy {
+            most: plan.max_restarts,
+            window: plan.restart_window,
+            least: plan.min_procs.unwrap_or(plan.world().0),
+            seed: seed(plan),
+        },
+        asks_driver: plan.gpus.iter().any(Option::is_some),
         checkpoint_signal: plan.checkpoint_signal,
         time_limit: plan.time_limit,
     });
@@ -235,12 +253,7 @@ impl Actor<'_> {
                 }
                 events.push_back(event);
             }
-            Input::Log(attempt, rank, trouble) => {
-                let (Trouble::Lost(text) | Trouble::Full(text)) = &trouble;
-                self.screen.tell(text);
-                self.logs_lost |= matches!(trouble, Trouble::Lost(_));
-                self.record(clock.at(monotonic()), &Record::Log { attempt, rank, text: text.clone() });
-            }
+            Input::Log(attempt, rank, trouble) => self.log_trouble(clock.at(monotonic()), attempt, rank, &trouble),
             Input::Child => self.reap(clock.at(monotonic())),
             Input::Connected(attempt, rank, line) => {
                 if let Some(running) = self.running_in(attempt, rank) {
@@ -344,27 +357,22 @@ impl Actor<'_> {
             }
             Action::Inspect { attempt, rank } => {
                 if let Some(pid) = self.running_in(attempt, rank).map(|running| running.pid) {
-                    inspect::threads(pid).iter().for_each(|line| self.screen.tell(&format!("  rank {rank}: {line}")));
+                    let lines = inspect::threads(pid);
+                    lines.iter().for_each(|line| self.screen.tell(&format!("  rank {rank}: {line}")));
+                    self.record(now, &Record::Threads { attempt, rank, lines });
                 }
             }
+            Action::Form { places, .. } => self.plan = self.whole.for_places(&places),
+            Action::LookAtDevices { attempt } => self.look_at_devices(attempt),
+            Action::LookForSigns { attempt } => return Some(Event::Signs { attempt, of: self.signs(attempt) }),
             Action::Show(display) => self.screen.show(&display),
+            Action::ShowPhase(phase) => self.screen.show_phase(phase),
             Action::Tell(text) => self.screen.tell(&text),
             Action::Record(record) => self.record(now, &record),
             // The loop's own.
             Action::Spawn { .. } | Action::Finish(_) => {}
         }
         None
-    }
-
-    fn record(&mut self, now: Duration, record: &Record) {
-        let warning = self.observer.record(now, record);
-        self.warn(warning);
-    }
-
-    /// Tells of an events' file that cannot be written.
-    fn warn(&mut self, warning: Option<String>) {
-        self.logs_lost |= warning.is_some();
-        warning.iter().for_each(|warning| self.screen.tell(warning));
     }
 
     fn send(&mut self, attempt: Attempt, rank: Rank, message: &FromLauncher) {
@@ -426,10 +434,12 @@ impl Actor<'_> {
         let program = Program {
             program: self.plan.program.clone(),
             args: self.plan.args_of(attempt),
-            set: environment::of_worker(self.plan, rank, attempt, Some(&start)),
+            set: environment::of_worker(&self.plan, rank, attempt, Some(&start)),
             unset: env::inherited_contract().map(str::to_owned).collect(),
         };
-        let mut child: Child = program.spawn_worker(self.plan.stdin_rank == Some(rank)).map_err(SpawnError::Exec)?;
+        let start = || program.spawn_worker(self.plan.stdin_rank == Some(rank));
+        let cores = self.plan.placement.cores[rank.index()].as_ref();
+        let mut child: Child = affinity::on_cores(cores, start).map_err(SpawnError::Exec)?;
         let tail = self.tails.entry(rank).or_default().clone();
         let prefix = self.plan.prefix(attempt, rank);
         let is_shown = self.plan.show_ranks.as_ref().is_none_or(|ranks| ranks.contains(&rank));
@@ -438,9 +448,10 @@ impl Actor<'_> {
         if self.plan.devices.len() <= FEW_WORKERS {
             pipes::widen_outputs(&child, mux::BLOCK);
         }
+        let output = Arc::new(AtomicU64::new(0));
         let outputs: [(Stream, Option<Box<dyn std::io::Read + Send>>); 2] = [
-            (Stream::Out, child.stdout.take().map(|pipe| Box::new(pipe) as _)),
-            (Stream::Err, child.stderr.take().map(|pipe| Box::new(pipe) as _)),
+            (Stream::Out, child.stdout.take().map(|pipe| signs::counted(pipe, &output))),
+            (Stream::Err, child.stderr.take().map(|pipe| signs::counted(pipe, &output))),
         ];
         for (stream, pipe) in outputs {
             let input = self.input.clone();
@@ -450,7 +461,8 @@ impl Actor<'_> {
             }
         }
         let (pid, listener) = (child.id(), Some(listener));
-        self.running.insert(rank, Running { attempt, pid, line: None, listener, steps, waiting, closed: false });
+        let place = Running { attempt, pid, line: None, listener, steps, waiting, closed: false, output };
+        self.running.insert(rank, place);
         Ok(pid)
     }
 

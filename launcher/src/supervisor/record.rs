@@ -1,6 +1,7 @@
 //! The events of a run, as `events.jsonl` keeps them and `--json` prints them: one place for their names, fields and
 //! meaning, from which the README's table is made.
 
+use super::health::Rule;
 use foxlaunch_shared::ids::{Attempt, Rank};
 use foxlaunch_shared::protocol::Phase;
 use serde::Serialize;
@@ -57,10 +58,20 @@ records! {
     SignalSent { rank: Rank, signal: i32 };
     /// The job was asked to end.
     Stop { within_ms: u64 };
-    /// A worker made no progress for too long.
-    Hang { rank: Rank, words: String };
+    /// A worker has stood still for half of the time that it may, by which rule, and for how many seconds.
+    Still { rank: Rank, rule: Rule, since_s: f64, words: String };
+    /// A worker that had stood still goes on.
+    GoesOn { rank: Rank, stood_s: f64 };
+    /// A worker stood still for too long, by which rule, and for how many seconds.
+    Hang { rank: Rank, rule: Rule, since_s: f64, words: String };
+    /// What the threads of a worker that hangs do.
+    Threads { rank: Rank, lines: Vec<String> };
     /// The world will be started again, after a wait.
     Restart { used: u32, most: u32, wait_s: f64 };
+    /// A worker's device or place is lost: the next attempt has one worker less.
+    Lost { place: Rank, why: String, workers: u32 };
+    /// A restart waits for devices whose memory is not free yet.
+    DevicesHeld { devices: Vec<String> };
     /// A worker is killed, since it did not stop in time.
     Kill { rank: Rank };
     /// Processes that the workers had started live on; they are ended.

@@ -5,4 +5,6 @@
 
 #[cfg(feature = "cuda")]
 pub mod device;
+#[cfg(feature = "cuda")]
+pub mod device_adamw;
 pub mod flat;

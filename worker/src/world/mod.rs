@@ -236,6 +236,7 @@ pub struct World {
     reported: Option<(Instant, Phase)>,
     held_back: Option<FromWorker>,
     pulse: Arc<Pulse>,
+    releases: Vec<Box<dyn FnOnce() + Send>>,
 }
 
 impl World {
@@ -277,7 +278,8 @@ impl World {
         pulse: Arc<Pulse>,
     ) -> World {
         let collective = Box::new(Counted::new(collective, Arc::clone(&pulse)));
-        World { pulse, contract, device, collective, line, abort, reported: None, held_back: None }
+        let releases = Vec::new();
+        World { pulse, contract, device, collective, line, abort, reported: None, held_back: None, releases }
     }
 
     /// This process's number.
@@ -364,6 +366,12 @@ impl World {
         self.flush();
     }
 
+    /// Has `release` called before the collective is closed, in [`World::leave`] or where the world is dropped. A
+    /// captured graph that holds collectives must be given up then, or NCCL would wait for it.
+    pub fn before_leaving(&mut self, release: impl FnOnce() + Send + 'static) {
+        self.releases.push(Box::new(release));
+    }
+
     /// Leaves in order, without waiting for the other ranks. Returns when the launcher's side has it, or after a
     /// second.
     pub fn leave(mut self) {
@@ -383,5 +391,11 @@ impl World {
         if let Some(line) = &self.line {
             line.flush(LAST_WORDS_WITHIN);
         }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.releases.drain(..).for_each(|release| release());
     }
 }
