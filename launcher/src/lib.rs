@@ -13,6 +13,8 @@
 //! | [`rendezvous`], [`logs`], [`process`] | the workers' channels, their output, the operating system |
 //! | [`registry`] | which jobs run, so that any terminal can find and stop one |
 //! | [`screen`], [`report`] | what a person sees meanwhile and after |
+//! | [`metrics`] | a job's numbers for Prometheus, on request |
+//! | [`secrets`] | what is never written down |
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -21,19 +23,21 @@ pub mod commands;
 pub mod devices;
 pub mod guardian;
 pub mod logs;
+pub mod metrics;
 pub mod plan;
 pub mod process;
 pub mod registry;
 pub mod rendezvous;
 pub mod report;
 pub mod screen;
+pub mod secrets;
 pub mod supervisor;
 
 use clap::Parser;
 use cli::{Cli, Command};
 use commands::{Done, Refusal};
 use foxlaunch_shared::{env, exit};
-use process::{cgroup, command, descendants, lifeline, print, scratch, signals};
+use process::{cgroup, command, descendants, lifeline, scratch, signals};
 use std::ffi::OsString;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
@@ -55,7 +59,7 @@ pub fn main() -> ExitCode {
         _ => guard(cli::with_verb(args, |word| Path::new(word).is_file())),
     };
     let code = done.unwrap_or_else(|refusal| {
-        print::err(format_args!("foxlaunch: {}", refusal.message));
+        screen::complain(&secrets::Secrets::of_this_process().hide(&refusal.message));
         refusal.code
     });
     // A code is one byte to whoever waits for us; a failure must not become 0 by that.

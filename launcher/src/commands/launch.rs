@@ -16,6 +16,7 @@ use crate::screen::Screen;
 use crate::supervisor::act;
 use foxlaunch_shared::exit;
 use foxlaunch_shared::run_dir::RunDir;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -47,8 +48,9 @@ pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, scratch: &Path, headli
         print::out(format_args!("{:#}", plan.to_json()));
         return Ok(exit::OK);
     }
-    let screen = Arc::new(Screen::new(options.quiet));
+    let screen = Arc::new(Screen::new(options.quiet, plan.secrets.clone()));
     enough_files(plan.devices.len())?;
+    let scraped = options.metrics_addr.map(listen).transpose()?;
     let _ours_alone = keep(plan)?;
     scratch::sweep_beside(scratch);
     let entered = scratch::owner(scratch).and_then(|guardian| registry::enter(&job(plan, guardian)));
@@ -63,9 +65,30 @@ pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, scratch: &Path, headli
         screen.mention(&format!("--tee and --redirects change nothing: all output is shown, and kept in {logs}"));
     }
     let before = out_of_memory_kills();
-    let finished = act::supervise(plan, screen.clone())?;
+    if let Some(listener) = &scraped {
+        announce(listener, &screen);
+    }
+    let finished = act::supervise(plan, screen.clone(), scraped)?;
     failure(plan, &finished, out_of_memory_kills() > before).iter().for_each(|line| screen.tell(line));
+    if finished.logs_lost && plan.outputs.strict_logs && finished.outcome.code == exit::OK {
+        screen.tell("all workers ended well, but a log could not be written (--strict-logs)");
+        return Ok(exit::CANT_CREATE);
+    }
     Ok(finished.outcome.code)
+}
+
+/// Opens the port for `--metrics-addr`.
+fn listen(address: SocketAddr) -> Result<TcpListener, Refusal> {
+    TcpListener::bind(address).map_err(|error| {
+        Refusal::new(exit::UNAVAILABLE, format!("--metrics-addr {address} cannot be listened on: {error}"))
+    })
+}
+
+/// Says where the numbers are, and who can read them.
+fn announce(listener: &TcpListener, screen: &Screen) {
+    let Ok(address) = listener.local_addr() else { return };
+    let others = if address.ip().is_loopback() { "" } else { ", readable by anyone who reaches this address" };
+    screen.mention(&format!("numbers at http://{address}/metrics{others}"));
 }
 
 /// Refuses a job that would run out of descriptors half-way: each worker takes two pipes, a log, and three sockets.
@@ -108,7 +131,7 @@ fn keep(plan: &LaunchPlan) -> Result<FolderLock, Refusal> {
     };
     write(plan.run.plan(), format!("{:#}\n", plan.to_json()))?;
     if let Some(settings) = &plan.settings {
-        write(plan.run.config(), settings.values.to_toml())?;
+        write(plan.run.config(), plan.secrets.hide(&settings.values.to_toml()))?;
     }
     Ok(lock)
 }

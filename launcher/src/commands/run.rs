@@ -3,8 +3,10 @@
 use super::launch::{HANG_TIMEOUT, hang_timeouts, launch, logs};
 use super::{Done, Refusal};
 use crate::cli::{LaunchOptions, Visible};
+use crate::plan::outputs::Outputs;
 use crate::plan::placement::Placement;
 use crate::plan::{LaunchPlan, devices, run_folder, transport};
+use crate::secrets::Secrets;
 use clap::Args;
 use foxlaunch_shared::exit;
 use foxlaunch_shared::ids::{Attempt, Rank, RunId};
@@ -69,6 +71,8 @@ pub fn run(args: RunArgs, options: &LaunchOptions, scratch: &Path) -> Done {
         time_limit: options.time_limit,
         stdin_rank: options.stdin_rank.map(Rank),
         show_ranks: options.show_ranks.clone(),
+        outputs: Outputs::of(options),
+        secrets: Secrets::of_this_process(),
         // The program says what it needs; that there is no GPU is news only if one was expected.
         notes: Vec::new(),
         settings: None,

@@ -127,6 +127,8 @@ mod tests {
             time_limit: None,
             stdin_rank: None,
             show_ranks: None,
+            outputs: Default::default(),
+            secrets: Default::default(),
             notes: vec![],
             settings: None,
             preview: None,

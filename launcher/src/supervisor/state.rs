@@ -333,7 +333,10 @@ impl Supervisor {
                 if !*asked {
                     *asked = true;
                     let list = processes.join(", ");
-                    todo.push(Action::Record(Record::Leftovers { processes: processes.clone() }));
+                    todo.push(Action::Record(Record::Leftovers {
+                        attempt: self.attempt,
+                        processes: processes.clone(),
+                    }));
                     todo.push(Action::Tell(format!("the workers left processes behind, which are ended: {list}")));
                     todo.push(Action::SignalLeft(SIGTERM));
                 } else if now >= *deadline + KILL_WAIT {
