@@ -31,7 +31,8 @@ use anyhow::{Context, Result, bail};
 use foxlaunch_worker::world::World;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: fox-test-gpu device | kernels | laws | allreduce | parity FILE [OTHER] | stuck driver|call|kernel|memory";
+const USAGE: &str =
+    "usage: fox-test-gpu device | kernels | laws | allreduce | parity FILE [OTHER] | stuck driver|call|kernel|memory";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -60,7 +60,7 @@ impl Local {
     const EMPTY: Local = Local { sums: [0.0; 6], q_max: f64::NEG_INFINITY };
 }
 
-impl<'a, E: Environment> Dqn<'a, E> {
+impl<'a, E: Environment<Action = usize>> Dqn<'a, E> {
     /// A fresh agent for `env` in fold `fold`, whose draws all come from `streams`.
     pub fn new(
         env: &'a E,
@@ -210,7 +210,7 @@ fn gather<E: Environment>(env: &E, ring: &Ring<Transition<E::State>>, indices: &
     rows
 }
 
-impl<E: Environment> Algorithm for Dqn<'_, E> {
+impl<E: Environment<Action = usize>> Algorithm for Dqn<'_, E> {
     fn iterate(&mut self, world: &mut World) -> Result<bool, TrainError> {
         let stop = self.collect(world)?;
         if self.memory.ring.len() >= self.config.dqn.learning_starts.max(1) {
