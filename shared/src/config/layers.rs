@@ -191,6 +191,6 @@ fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<String
     known
         .map(|k| (strsim::jaro_winkler(key, k).max(strsim::jaro_winkler(&last(key), &last(k)) - 0.02), k))
         .filter(|(likeness, _)| *likeness > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)))
         .map(|(_, k)| k.to_owned())
 }

@@ -80,3 +80,19 @@ fn the_digest_covers_numbers_and_not_the_rhythm_of_logs() {
     assert_eq!(base.digest(), logs.digest());
     assert_ne!(base.digest(), gamma.digest());
 }
+
+#[test]
+fn each_algorithm_is_held_to_its_own_limits() {
+    let ppo = |pair: &str| resolve([Layer::from_pairs("--set", ["train.algorithm=ppo", pair]).unwrap()]);
+    // 16 streams of 128 steps
+    assert!(ppo("ppo.batch_size=2048").is_ok());
+    assert!(ppo("ppo.batch_size=2049").unwrap_err().to_string().contains("ppo.rollout_steps times"));
+    assert!(resolve([set("ppo.batch_size=2049")]).is_ok(), "another algorithm's setting");
+    assert!(ppo("dqn.train_every=7").is_ok() && resolve([set("dqn.train_every=7")]).is_err());
+    assert!(ppo("parallel.virtual_shards=17").unwrap_err().to_string().contains("ppo.batch_size"));
+    assert!(ppo("ppo.activation=gelu").unwrap_err().to_string().contains("gelu"));
+    assert!(resolve([set("train.algorithm=a2c")]).unwrap_err().to_string().contains("a2c"));
+    let config = ppo("network.hidden_dim_base=128").unwrap();
+    assert_eq!((config.block_steps(), config.batch_rows()), (2048, 256));
+    assert_eq!(config.network.actor_critic_widths(&config.ppo), (vec![128, 64], vec![256, 128, 64]));
+}

@@ -3,10 +3,32 @@
 use super::{Refused, require};
 use serde::{Deserialize, Serialize};
 
+/// What trains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AlgorithmConfig {
+    /// Deep Q-network.
+    Dqn,
+    /// Proximal policy optimisation.
+    Ppo,
+}
+
+impl AlgorithmConfig {
+    /// Its name, as in a settings file.
+    pub fn name(self) -> &'static str {
+        match self {
+            AlgorithmConfig::Dqn => "dqn",
+            AlgorithmConfig::Ppo => "ppo",
+        }
+    }
+}
+
 /// `[train]`: seed, length, rhythm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainConfig {
+    /// What trains.
+    pub algorithm: AlgorithmConfig,
     /// Every random stream is derived from it.
     pub seed: u64,
     /// Environment steps for each fold, over all workers.
@@ -118,10 +140,22 @@ impl OptimizerConfig {
     }
 }
 
+/// What workers share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Work {
+    /// The rows of each batch: all workers train one model.
+    Data,
+    /// Seeds: each worker trains whole models by itself.
+    Seeds,
+}
+
 /// `[parallel]`: how workers share the work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParallelConfig {
+    /// What workers share.
+    pub work: Work,
     /// Parts of the global batch whose gradients are added in fixed order; 0 stands for one per worker.
     pub virtual_shards: usize,
     /// 1 for averaged gradients in every update, N for averaged parameters every N updates.
