@@ -9,6 +9,14 @@ pub trait Action: Copy + Debug + PartialEq + Send + Sync + 'static {
 
     /// How many f32 an action is stored in.
     const WIDTH: usize;
+    /// Whether it is numbers rather than a choice.
+    const CONTINUOUS: bool;
+
+    /// Numbers that a policy gives for an action of `space`: a logit for each choice, or a mean for each number.
+    fn outputs(space: &Self::Space) -> usize;
+
+    /// The nearest action that is in `space`.
+    fn within(self, space: &Self::Space) -> Self;
 
     /// Writes the action into `to`, which has [`Action::WIDTH`] numbers. An index below 2^24 is kept exactly.
     fn store(self, to: &mut [f32]);
@@ -20,6 +28,15 @@ pub trait Action: Copy + Debug + PartialEq + Send + Sync + 'static {
 impl Action for usize {
     type Space = usize;
     const WIDTH: usize = 1;
+    const CONTINUOUS: bool = false;
+
+    fn outputs(space: &usize) -> usize {
+        *space
+    }
+
+    fn within(self, space: &usize) -> usize {
+        self.min(space.saturating_sub(1))
+    }
 
     fn store(self, to: &mut [f32]) {
         to[0] = self as f32;
@@ -39,16 +56,18 @@ pub struct Bounds<const N: usize> {
     pub high: [f32; N],
 }
 
-impl<const N: usize> Bounds<N> {
-    /// `action`, each number brought within its bounds.
-    pub fn clip(&self, action: [f32; N]) -> [f32; N] {
-        std::array::from_fn(|i| action[i].clamp(self.low[i], self.high[i]))
-    }
-}
-
 impl<const N: usize> Action for [f32; N] {
     type Space = Bounds<N>;
     const WIDTH: usize = N;
+    const CONTINUOUS: bool = true;
+
+    fn outputs(_: &Bounds<N>) -> usize {
+        N
+    }
+
+    fn within(self, space: &Bounds<N>) -> [f32; N] {
+        std::array::from_fn(|i| self[i].clamp(space.low[i], space.high[i]))
+    }
 
     fn store(self, to: &mut [f32]) {
         to.copy_from_slice(&self);
@@ -77,7 +96,8 @@ mod tests {
     #[test]
     fn bounds_hold_each_number_by_itself() {
         let bounds = Bounds { low: [-1.0, 0.0], high: [1.0, 2.0] };
-        assert_eq!(bounds.clip([-3.0, 0.5]), [-1.0, 0.5]);
-        assert_eq!(bounds.clip([0.0, 9.0]), [0.0, 2.0]);
+        assert_eq!([-3.0, 0.5].within(&bounds), [-1.0, 0.5]);
+        assert_eq!([0.0, 9.0].within(&bounds), [0.0, 2.0]);
+        assert_eq!((3.within(&4), 7.within(&4)), (3, 3));
     }
 }
