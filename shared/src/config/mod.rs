@@ -13,7 +13,7 @@ mod trainer;
 
 pub use data::{DataConfig, EnvironmentConfig, FoldsConfig};
 pub use hyperopt::hyperopt_layer;
-pub use layers::{Layer, Layers};
+pub use layers::{Layer, Layers, nearest};
 pub use network::NetworkConfig;
 pub use ppo::{ActivationConfig, PpoConfig};
 pub use trainer::{AlgorithmConfig, DqnConfig, OptimizerConfig, ParallelConfig, TrainConfig, Work};

@@ -96,3 +96,16 @@ fn each_algorithm_is_held_to_its_own_limits() {
     assert_eq!((config.block_steps(), config.batch_rows()), (2048, 256));
     assert_eq!(config.network.actor_critic_widths(&config.ppo), (vec![128, 64], vec![256, 128, 64]));
 }
+
+#[test]
+fn seeds_are_a_list_of_whole_numbers_and_rewards_are_scaled_for_markets_alone() {
+    assert_eq!(resolve([set("train.seeds=[3, 0]")]).unwrap().train.seeds, [3, 0]);
+    assert!(resolve([set("train.seeds=[3, 3]")]).unwrap_err().to_string().contains("different"));
+    assert!(resolve([set("train.seeds=[\"a\"]")]).is_err());
+    assert_eq!(resolve([set("data.instruments=[7]")]).unwrap().data.instruments, ["7"]);
+    let scale = |pairs: &[&str]| {
+        resolve([Layer::from_pairs("--set", pairs.iter().copied()).unwrap()]).unwrap().environment.reward_scale
+    };
+    assert_eq!((scale(&[]), scale(&["environment.name=cartpole"])), (100.0, 1.0));
+    assert_eq!(scale(&["environment.name=cartpole", "environment.reward_scale=100"]), 100.0);
+}

@@ -31,6 +31,8 @@ pub struct TrainConfig {
     pub algorithm: AlgorithmConfig,
     /// Every random stream is derived from it.
     pub seed: u64,
+    /// Seeds to train one after another, or with `parallel.work = "seeds"` side by side, in place of `seed`.
+    pub seeds: Vec<u64>,
     /// Environment steps for each fold, over all workers.
     pub steps: u64,
     /// Updates between two metric records.
@@ -47,6 +49,11 @@ impl TrainConfig {
     pub(super) fn check(&self) -> Refused {
         // TOML's integers are signed
         require(self.seed <= i64::MAX as u64, "train.seed", self.seed, "must be below 2^63")?;
+        let mut seeds = self.seeds.clone();
+        seeds.sort_unstable();
+        seeds.dedup();
+        let sane = seeds.len() == self.seeds.len() && seeds.iter().all(|seed| *seed <= i64::MAX as u64);
+        require(sane, "train.seeds", format!("{:?}", self.seeds), "must be different and below 2^63")?;
         require(self.steps > 0, "train.steps", self.steps, "must be at least 1")?;
         require(self.log_every > 0, "train.log_every", self.log_every, "must be at least 1")?;
         require(self.evaluate_every > 0, "train.evaluate_every", self.evaluate_every, "must be at least 1")?;

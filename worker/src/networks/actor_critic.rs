@@ -29,8 +29,12 @@ impl ActorCriticSettings {
     pub fn network(&self) -> Network {
         let mut b = Builder::new(self.observation);
         let mut stack = |name: &str, hidden: &[usize], outputs: usize, gain: f64| {
-            let layer =
-                |outputs, activation, gain| Layer { outputs, activation, init: Some(Init::Orthogonal(gain)), noise: None };
+            let layer = |outputs, activation, gain| Layer {
+                outputs,
+                activation,
+                init: Some(Init::Orthogonal(gain)),
+                noise: None,
+            };
             let mut x = b.observation();
             for (i, width) in hidden.iter().enumerate() {
                 x = b.linear(&format!("{name}{i:03}"), x, layer(*width, self.activation, 2f64.sqrt()));

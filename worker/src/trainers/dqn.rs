@@ -12,11 +12,10 @@ use crate::checkpoint::{self, Loaded};
 use crate::collectives::{Buffer, ReduceOp};
 use crate::environments::Environment;
 use crate::metrics::Meter;
-use crate::parallel::{Layout, Shards};
+use crate::parallel::Shards;
 use crate::replay::{Ring, Transition};
 use crate::seed::Streams;
 use crate::world::World;
-use candle_nn::VarMap;
 use foxlaunch_shared::config::Config;
 use serde::{Deserialize, Serialize};
 
@@ -182,6 +181,8 @@ impl<'a, E: Environment<Action = usize>> Dqn<'a, E> {
             what,
             value,
             indices: rows.map_or(indices, |rows| &indices[rows]).to_vec(),
+            batch: serde_json::Value::Null,
+            saved: None,
         })
     }
 
@@ -211,6 +212,8 @@ fn gather<E: Environment>(env: &E, ring: &Ring<Transition<E::State>>, indices: &
 }
 
 impl<E: Environment<Action = usize>> Algorithm for Dqn<'_, E> {
+    type Action = usize;
+
     fn iterate(&mut self, world: &mut World) -> Result<bool, TrainError> {
         let stop = self.collect(world)?;
         if self.memory.ring.len() >= self.config.dqn.learning_starts.max(1) {
@@ -241,12 +244,16 @@ impl<E: Environment<Action = usize>> Algorithm for Dqn<'_, E> {
         values
     }
 
-    fn act(&self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError> {
+    fn act(&mut self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError> {
         self.learner.greedy(observations, rows)
     }
 
-    fn weights(&self) -> (&Layout, &VarMap) {
-        (self.learner.layout(), self.learner.online().parameters())
+    fn weights(&self) -> Result<Vec<u8>, TrainError> {
+        Ok(checkpoint::weights_bytes(self.learner.layout(), self.learner.online().parameters())?)
+    }
+
+    fn set_weights(&mut self, bytes: &[u8]) -> Result<(), TrainError> {
+        Ok(checkpoint::load_weights(bytes, self.learner.layout(), self.learner.online().parameters())?)
     }
 
     fn save(&mut self) -> Result<Vec<(String, Vec<u8>)>, TrainError> {
