@@ -19,4 +19,5 @@ mod source;
 mod streams;
 mod torchrun;
 mod training;
+mod vectors;
 mod watching;

@@ -5,6 +5,7 @@
 //! with the nearest one it has; a value must have the default's type.
 
 mod data;
+mod dqn;
 mod hyperopt;
 mod layers;
 mod network;
@@ -12,11 +13,12 @@ mod ppo;
 mod trainer;
 
 pub use data::{DataConfig, EnvironmentConfig, FoldsConfig};
+pub use dqn::{DqnConfig, HeadConfig, PRESETS, Preset};
 pub use hyperopt::hyperopt_layer;
 pub use layers::{Layer, Layers, nearest};
 pub use network::NetworkConfig;
 pub use ppo::{ActivationConfig, PpoConfig};
-pub use trainer::{AlgorithmConfig, DqnConfig, OptimizerConfig, ParallelConfig, TrainConfig, Work};
+pub use trainer::{AlgorithmConfig, OptimizerConfig, ParallelConfig, TrainConfig, Work};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

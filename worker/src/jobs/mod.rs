@@ -264,7 +264,10 @@ mod tests {
         let symbols: Vec<&str> = plan.instruments.iter().map(|i| i.symbol.as_str()).collect();
         assert_eq!(symbols, ["GOOG", "IBM"]);
         assert_eq!((plan.folds.len(), plan.actions), (3, 3));
-        assert_eq!(plan.parameters, parameters(&config(&[]), plan.observation, 3, false));
+        // 128 wide, then value and advantage each 64 wide with 51 atoms, weights with deviations
+        let layer = |inputs: usize, outputs: usize| (inputs + 1) * outputs;
+        let streams = layer(128, 64) + layer(64, 51) + layer(128, 64) + layer(64, 153);
+        assert_eq!(plan.parameters, layer(plan.observation, 128) + 2 * streams);
         assert!(plan.warnings.is_empty(), "{:?}", plan.warnings);
     }
 

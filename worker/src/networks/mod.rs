@@ -15,7 +15,6 @@ pub mod candle_form;
 pub mod host;
 pub mod network;
 pub mod noise;
-mod q_network;
 pub mod q_values;
 #[cfg(test)]
 mod tests;
@@ -25,5 +24,4 @@ pub use candle_form::CandleNetwork;
 pub use host::{HostNetwork, Levels, Pass};
 pub use network::Network;
 pub use noise::Noise;
-pub use q_network::QNetwork;
 pub use q_values::{Head, QSettings};

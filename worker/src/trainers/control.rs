@@ -3,7 +3,7 @@
 use super::TrainError;
 use super::run::Judge;
 use super::session::{Session, Task};
-use super::start::{self, Start};
+use super::start::Start;
 use crate::environments::Environment;
 use crate::evaluate::{Policy, greedy_episodes, returns_of};
 use crate::seed::Streams;
@@ -63,9 +63,12 @@ impl<E: Environment> Judge for ControlJudge<'_, E> {
 
     fn recipe(&self) -> serde_json::Value {
         json!({
-            "environment": self.config.environment.name,
+            "environment": self.config.environment,
             "observation": self.env.observation_len(),
-            "network": start::recipe(self.config),
+            "algorithm": self.config.train.algorithm,
+            "network": self.config.network,
+            "dqn": self.config.dqn,
+            "ppo": self.config.ppo,
         })
     }
 }

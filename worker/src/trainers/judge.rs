@@ -66,8 +66,10 @@ impl Judge for MarketJudge<'_> {
             "feature_digest": dataset.feature_digest(),
             "scaler": self.scaler,
             "positions": self.config.environment.positions,
+            "algorithm": self.config.train.algorithm,
             "hidden": self.config.network.widths(),
-            "double": self.config.dqn.double,
+            "ppo": self.config.ppo,
+            "dqn": self.config.dqn,
         })
     }
 }

@@ -8,13 +8,14 @@
 //! | [`collect`] | environments stepped side by side, every rank its own, all ranks knowing all |
 //! | [`exchange`] | messages of any length between the ranks |
 //! | [`control`] | tasks without bars, judged by greedy episodes |
-//! | [`learner`] | double DQN: networks, loss, step |
-//! | [`dqn`] | the algorithm: collect, insert, update |
+//! | [`start`] | the algorithm that the settings name |
+//! | [`dqn`] | Rainbow, and what its switches make of it: act, store, draw, learn |
+//! | [`learner`] | one update of it over all ranks |
+//! | [`heads`] | what a row costs: plain values, C51, IQN, CQL |
 //! | [`ppo`] | proximal policy optimisation: rounds of rollouts and updates |
 //! | [`rollout`] | what PPO learns from, collected by all ranks |
 //! | `agent` | PPO's policy and value, acting and learning |
 //! | [`normalizer`] | running moments of observations and returns |
-//! | [`start`] | the algorithm that the settings name |
 //! | [`model`] | a network where it is computed, on the host or on a GPU |
 //! | [`stepper`] | clip and AdamW where the parameters are |
 //! | [`schedule`] | what changes as training goes on |
@@ -25,6 +26,7 @@ pub mod control;
 pub mod dqn;
 mod error;
 pub mod exchange;
+pub mod heads;
 mod judge;
 pub mod learner;
 pub mod model;

@@ -3,6 +3,7 @@
 use super::TrainError;
 use super::dqn::Dqn;
 use super::judge::MarketJudge;
+use super::learner::LearnerSettings;
 use super::ppo::{self, Ppo};
 use super::run::{Ending, Judge, train_fold};
 use super::session::{Session, Task};
@@ -10,7 +11,6 @@ use crate::data::{Dataset, Scaler, walk_forward};
 use crate::environments::Environment;
 use crate::environments::market::Market;
 use crate::environments::rewarded::{Reward, Rewarded};
-use crate::networks::QNetwork;
 use crate::seed::Streams;
 use crate::world::World;
 use foxlaunch_shared::config::{AlgorithmConfig, Config};
@@ -90,29 +90,11 @@ pub fn wants_choices(config: &Config) -> String {
     format!("the actions of {name} are numbers, and dqn chooses among a few: train it with ppo")
 }
 
-/// What one must know of a network besides its weights.
-pub fn recipe(config: &Config) -> serde_json::Value {
-    match config.train.algorithm {
-        AlgorithmConfig::Dqn => {
-            serde_json::json!({"algorithm": "dqn", "hidden": config.network.widths()})
-        }
-        AlgorithmConfig::Ppo => {
-            let (policy, value) = config.network.actor_critic_widths(&config.ppo);
-            serde_json::json!({
-                "algorithm": "ppo",
-                "policy_hidden": policy,
-                "value_hidden": value,
-                "activation": config.ppo.activation,
-            })
-        }
-    }
-}
-
 /// How many parameters the network of `config` has, for observations of `observation` values and `outputs` actions, or
 /// numbers of an action.
 pub fn parameters(config: &Config, observation: usize, outputs: usize, continuous: bool) -> usize {
     match config.train.algorithm {
-        AlgorithmConfig::Dqn => QNetwork::parameter_count(observation, &config.network.widths(), outputs),
+        AlgorithmConfig::Dqn => LearnerSettings::new(config, observation, outputs).network.network().total(),
         AlgorithmConfig::Ppo => ppo::settings(config, observation, outputs, continuous).network().total(),
     }
 }

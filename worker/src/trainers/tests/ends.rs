@@ -180,20 +180,30 @@ fn killed_at_any_moment_and_resumed_it_ends_with_the_same_bits() {
 }
 
 #[test]
-fn numbers_that_are_none_are_named_with_their_place() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = tiny(&["parallel.virtual_shards=3", "environment.reward_scale=1e300"]);
-    let data = small_data(240);
-    let errors = as_ranks(3, |mut world| {
+fn numbers_that_are_none_are_named_with_their_place_and_their_batch_is_saved() {
+    for (head, value) in [("value", "inf"), ("categorical", "NaN"), ("quantile", "inf")] {
+        let folder = tempfile::tempdir().unwrap();
+        let head = format!("dqn.head={head}");
+        let config = tiny(&["parallel.virtual_shards=3", "environment.reward_scale=1e300", &head]);
+        let data = small_data(240);
         let run = RunDir::new(folder.path());
-        train_with_preloaded_data(&mut world, &config, &data, &run, false).unwrap_err()
-    });
-    for (rank, error) in errors.iter().enumerate() {
-        let TrainError::NotFinite { rank: of, fold, update, indices, .. } = error else { panic!("{error}") };
-        assert_eq!((*of, *fold, *update, indices.len()), (Rank(0), 0, 1, 7));
-        assert!(error.to_string().starts_with("rank 0, fold 1, update 1: the loss is inf"), "{error}");
-        let expected = if rank == 0 { (exit::FAILURE, None) } else { (exit::COLLATERAL, Some(Rank(0))) };
-        assert_eq!((error.exit_code(), error.blames()), expected);
+        let errors =
+            as_ranks(3, |mut world| train_with_preloaded_data(&mut world, &config, &data, &run, false).unwrap_err());
+        for (rank, error) in errors.iter().enumerate() {
+            let TrainError::NotFinite { rank: of, fold, update, indices, .. } = error else { panic!("{error}") };
+            assert_eq!((*of, *fold, *update, indices.len()), (Rank(0), 0, 1, 7));
+            let said = error.to_string();
+            assert!(said.starts_with(&format!("rank 0, fold 1, update 1: the loss is {value}")), "{head}: {said}");
+            let expected = if rank == 0 { (exit::FAILURE, None) } else { (exit::COLLATERAL, Some(Rank(0))) };
+            assert_eq!((error.exit_code(), error.blames()), expected);
+            if rank == 0 {
+                let file = run.not_finite(Rank(0));
+                assert!(said.contains(&file.display().to_string()), "{said}");
+                let saved: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+                assert_eq!(saved["indices"], serde_json::json!(indices));
+                assert_eq!(saved["actions"].as_array().unwrap().len(), 7);
+            }
+        }
     }
 }
 
