@@ -1,6 +1,7 @@
 //! foxlaunch seen from outside, and the rules that its source keeps.
 
 mod chaos;
+mod control;
 mod doctor;
 mod hanging;
 mod house_rules;

@@ -201,6 +201,13 @@ impl Config {
                 self.ppo.rollout_steps,
                 "times environment.streams must be at most 2^28",
             )?;
+            let every = self.parallel.sync_every_n_steps;
+            require(
+                every == 1,
+                "parallel.sync_every_n_steps",
+                every,
+                "must be 1: ppo averages gradients in every update",
+            )?;
             require(batch <= rows, batch_key, batch, "must be at most ppo.rollout_steps times environment.streams")?;
         }
         let shards = self.parallel.virtual_shards;

@@ -1,7 +1,7 @@
 //! Several seeds: each is a run of its own, in a folder of its own below the run's.
 
 use super::JobError;
-use crate::trainers::Ending;
+use crate::trainers::{Ending, TrainError};
 use crate::world::World;
 use foxlaunch_shared::config::{Config, Work};
 use foxlaunch_shared::run_dir::RunDir;
@@ -21,11 +21,11 @@ pub(super) fn each_seed(
         let mut one = config.clone();
         one.train.seed = *seed;
         one.train.seeds = Vec::new();
-        if alone {
-            // what it is trained with shall not depend on how many others there are
-            one.parallel.virtual_shards = one.parallel.virtual_shards.max(1);
-        }
+        one.parallel.work = Work::Data;
         let run = run.seed(*seed);
+        if alone || world.is_first() {
+            write_settings(&one, &run)?;
+        }
         // a count of iterations that only grows over the seeds
         let before = place as u64 * config.train.steps.div_ceil(config.block_steps() as u64).saturating_add(1);
         let ending = if alone {
@@ -38,4 +38,11 @@ pub(super) fn each_seed(
         }
     }
     Ok(Ending::Finished)
+}
+
+/// Leaves the settings in a seed's folder, so that it is a run's folder like any other.
+fn write_settings(config: &Config, run: &RunDir) -> Result<(), JobError> {
+    let path = run.config();
+    let write = std::fs::create_dir_all(run.path()).and_then(|()| std::fs::write(&path, config.to_toml()));
+    Ok(write.map_err(|source| TrainError::Output { path, source })?)
 }

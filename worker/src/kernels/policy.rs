@@ -234,7 +234,7 @@ pub struct Sums {
 }
 
 /// The gradients of (4), *summed* over rows, by outputs and values; that by the logarithms of deviations is added to what
-/// is there. And the sums.
+/// is there, and so are the sums.
 pub fn clipped_loss<T: Scalar>(
     policy: Policy<'_, T>,
     rows: Rows<'_, T>,
@@ -242,10 +242,10 @@ pub fn clipped_loss<T: Scalar>(
     by_outputs: &mut [T],
     by_values: &mut [T],
     by_log_std: &mut [T],
-) -> Sums {
+    sums: &mut Sums,
+) {
     let count = rows.values.len();
     let (width, action_width) = (rows.outputs.len() / count.max(1), rows.actions.len() / count.max(1));
-    let mut sums = Sums::default();
     for row in 0..count {
         let of = row * width..(row + 1) * width;
         let action = &rows.actions[row * action_width..(row + 1) * action_width];
@@ -261,5 +261,4 @@ pub fn clipped_loss<T: Scalar>(
         sums.kl += one.kl.wide();
         sums.clipped += f64::from(u8::from(one.clipped));
     }
-    sums
 }

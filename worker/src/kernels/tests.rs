@@ -3,7 +3,7 @@
 use super::categorical::{Support, cross_entropy};
 use super::linear::{self, Activation};
 use super::matrix::Panels;
-use super::policy::{Clipping, Policy, Rows, clipped_loss};
+use super::policy::{Clipping, Policy, Rows, Sums, clipped_loss};
 use super::{conservative, dueling, noisy, product, quantile, softmax, td};
 
 fn numbers(seed: usize, len: usize) -> Vec<f64> {
@@ -228,7 +228,8 @@ fn the_clipped_losses_have_the_slopes_of_their_sum() {
                 returns: &returns,
             };
             let mut g = (vec![0.0; outputs.len()], vec![0.0; values.len()], vec![0.0; dims]);
-            let sums = clipped_loss(policy_of(gaussian, log_std), rows, how, &mut g.0, &mut g.1, &mut g.2);
+            let mut sums = Sums::default();
+            clipped_loss(policy_of(gaussian, log_std), rows, how, &mut g.0, &mut g.1, &mut g.2, &mut sums);
             (sums.policy + 0.7 * sums.value - 0.05 * sums.entropy, sums.clipped, g)
         };
         let (_, clipped, (by_outputs, by_values, by_log_std)) = loss(&outputs, &values, &log_std);

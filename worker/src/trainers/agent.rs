@@ -6,7 +6,7 @@ use super::normalizer::View;
 use super::rollout::{Actor, Rollout};
 use super::stepper::Stepper;
 use crate::environments::Action;
-use crate::kernels::policy::{Clipping, Kind, Policy, Rows, clipped_loss};
+use crate::kernels::policy::{Clipping, Kind, Policy, Rows, Sums, clipped_loss};
 use crate::networks::Levels;
 use crate::parallel::{FlatGradients, Layout};
 use crate::seed::{Draw, normal, uniform};
@@ -125,9 +125,31 @@ pub(super) struct Batch {
     by_outputs: Vec<f32>,
     by_values: Vec<f32>,
     by_log_std: Vec<f32>,
+    sums: Sums,
+    rows: usize,
 }
 
 impl Batch {
+    /// Begins a shard's rows.
+    pub(super) fn begin(&mut self) {
+        self.by_log_std.fill(0.0);
+        (self.sums, self.rows) = (Sums::default(), 0);
+    }
+
+    /// Ends them: the gradient by the logarithms of deviations goes into `part`. Rows and sums, in the order of [`SUMS`].
+    pub(super) fn end<A: Action>(
+        &mut self,
+        agent: &Agent<A>,
+        layout: &Layout,
+        part: &mut FlatGradients,
+    ) -> Result<[f64; SUMS], TrainError> {
+        if let (Some(place), true) = (&agent.deviations, self.rows > 0) {
+            agent.model.add_slope(layout, place.clone(), &self.by_log_std, part)?;
+        }
+        let Sums { policy, value, entropy, kl, clipped } = self.sums;
+        Ok([self.rows as f64, policy, value, entropy, kl, clipped])
+    }
+
     /// Takes the rows `batch[here]` of `rollout`, seen as `seen`, whose normalised advantages are `standard[here]`.
     pub(super) fn fill(
         &mut self,
@@ -158,8 +180,8 @@ impl Batch {
         self.advantages.extend_from_slice(&standard[here]);
     }
 
-    /// The gradients of the rows' summed loss, into `part`, or with `add` added to what is there; the sums are added to
-    /// `sums`.
+    /// The gradients of the rows' summed loss, into `part`, or with `add` added to what is there: in the order of rows, so
+    /// that a shard in parts has the bits of the whole.
     pub(super) fn gradients<A: Action>(
         &mut self,
         agent: &mut Agent<A>,
@@ -167,10 +189,9 @@ impl Batch {
         how: Clipping<f32>,
         add: bool,
         part: &mut FlatGradients,
-        sums: &mut [f64; SUMS],
     ) -> Result<(), TrainError> {
         let rows = self.advantages.len();
-        let Agent { model, learning, log_std, deviations, .. } = agent;
+        let Agent { model, learning, log_std, .. } = agent;
         model.forward(learning, &self.observations, rows, Levels::None, true)?;
         let of = Rows {
             outputs: learning.output(0),
@@ -183,19 +204,13 @@ impl Batch {
         };
         self.by_outputs.resize(of.outputs.len(), 0.0);
         self.by_values.resize(rows, 0.0);
-        self.by_log_std.clear();
         self.by_log_std.resize(log_std.len(), 0.0);
         let policy = policy_of::<A>(log_std);
         let (by_outputs, by_values) = (&mut self.by_outputs[..], &mut self.by_values[..]);
-        let this = clipped_loss(policy, of, how, by_outputs, by_values, &mut self.by_log_std);
+        clipped_loss(policy, of, how, by_outputs, by_values, &mut self.by_log_std, &mut self.sums);
+        self.rows += rows;
         learning.output_and_gradient(0).1.copy_from_slice(by_outputs);
         learning.output_and_gradient(1).1.copy_from_slice(by_values);
-        model.backward(layout, learning, part, add)?;
-        if let Some(place) = deviations {
-            model.add_slope(layout, place.clone(), &self.by_log_std, part)?;
-        }
-        let this = [rows as f64, this.policy, this.value, this.entropy, this.kl, this.clipped];
-        sums.iter_mut().zip(this).for_each(|(sum, x)| *sum += x);
-        Ok(())
+        model.backward(layout, learning, part, add)
     }
 }

@@ -259,12 +259,13 @@ impl<'a, E: Environment> Ppo<'a, E> {
             let part = &mut self.parts[slot];
             part.clear()?;
             let micro = if ppo.micro_batch_rows == 0 { rows.len() } else { ppo.micro_batch_rows };
-            let mut sums = [0.0; SUMS];
+            self.batch.begin();
             for start in rows.clone().step_by(micro.max(1)) {
                 let here = start..(start + micro).min(rows.end);
                 self.batch.fill(&self.rollout, seen, returns, batch, &standard, here);
-                self.batch.gradients(&mut self.agent, &self.layout, how, start > rows.start, part, &mut sums)?; // (5)
+                self.batch.gradients(&mut self.agent, &self.layout, how, start > rows.start, part)?; // (5)
             }
+            let sums = self.batch.end(&self.agent, &self.layout, part)?;
             let mut extras = vec![0.0; SUMS + self.shards.count()];
             extras[..SUMS].copy_from_slice(&sums);
             let [_, policy, value, entropy, ..] = sums;

@@ -223,6 +223,7 @@ impl<S: Clone + Serialize + serde::de::DeserializeOwned> Rollouts<S> {
         let (width, actions) = (env.observation_len(), E::Action::WIDTH);
         let (steps, count) = (into.steps, into.streams);
         let first = ranges.first().map_or(0, |range| range.start);
+        let [act, step, reset] = ["act", "step", "reset"].map(|purpose| draws.purpose(purpose));
         let mut episodes = vec![Vec::new(); count];
         // successors that are not the next step's state, with their place in the rollout
         let (mut last, mut places) = (Vec::new(), Vec::new());
@@ -239,12 +240,12 @@ impl<S: Clone + Serialize + serde::de::DeserializeOwned> Rollouts<S> {
                     let (i, number) = (at + row, range.start + row);
                     let stream = &mut self.streams[number];
                     let stored = &mut into.actions[i * actions..(i + 1) * actions];
-                    into.log_probs[i] = actor.choose(row, &mut draws.draw("act", number as u64, stream.steps), stored);
+                    into.log_probs[i] = actor.choose(row, &mut act.draw(number as u64, stream.steps), stored);
                     into.values[i] = actor.value(row);
                     let action = actor.action(stored);
-                    let step = env.step(&stream.state, action, &mut draws.draw("step", number as u64, stream.steps));
-                    let done = step.done();
-                    let Step { next, reward, terminated, truncated } = step;
+                    let taken = env.step(&stream.state, action, &mut step.draw(number as u64, stream.steps));
+                    let done = taken.done();
+                    let Step { next, reward, terminated, truncated } = taken;
                     stream.steps += 1;
                     stream.length += 1;
                     stream.returned += reward;
@@ -259,7 +260,7 @@ impl<S: Clone + Serialize + serde::de::DeserializeOwned> Rollouts<S> {
                         episodes[number - first].push(Episode { returned: stream.returned, length: stream.length });
                         (stream.returned, stream.length) = (0.0, 0);
                         stream.episodes += 1;
-                        env.reset(&mut draws.draw("reset", number as u64, stream.episodes - 1))
+                        env.reset(&mut reset.draw(number as u64, stream.episodes - 1))
                     } else {
                         next
                     };

@@ -152,7 +152,8 @@ pub(super) fn killed_after(run: &Path, name: &str, copy: &Path, fold: usize) {
     let done = fold + usize::from(last(&from.checkpoints()).as_deref() == Some(name));
     for done in 0..done {
         std::fs::create_dir_all(to.evaluation()).unwrap();
-        std::fs::copy(from.fold(done), to.fold(done)).unwrap();
+        let results = [(from.fold(done), to.fold(done)), (from.control(), to.control())];
+        results.iter().filter(|(from, _)| from.exists()).for_each(|(from, to)| drop(std::fs::copy(from, to).unwrap()));
     }
     let mut records = std::fs::read(from.metrics()).unwrap();
     records.extend_from_slice(b"{\"fold\":1,\"upd");

@@ -110,12 +110,6 @@ fn a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one() {
     for (i, name) in names.iter().enumerate() {
         let copy = folder.path().join(format!("after-{name}"));
         killed_after(&whole, name, &copy, 0);
-        if let Ok(result) = std::fs::read(RunDir::new(&whole).control())
-            && i + 1 == names.len()
-        {
-            std::fs::create_dir_all(RunDir::new(&copy).evaluation()).unwrap();
-            std::fs::write(RunDir::new(&copy).control(), result).unwrap();
-        }
         train(1 + i % 3, &CartPole::default(), Discrete, &config, &copy, true);
         assert_same(&expected, &remains(&copy), &format!("resumed after {name}"));
     }
@@ -129,8 +123,8 @@ fn gradients_in_parts_change_no_bit() {
         let config = tiny(&["parallel.virtual_shards=2", &format!("ppo.micro_batch_rows={rows}")]);
         train(ranks, &Pendulum::default(), Continuous, &config, &path, false);
         let mut files = remains(&path);
-        // the settings' digest stands there
-        files.retain(|name, _| !name.ends_with("manifest.json"));
+        // the settings, or a digest of them, stand there
+        files.retain(|name, _| !name.ends_with("manifest.json") && !name.ends_with("policy.json"));
         files
     };
     let whole = run("0", 1);
