@@ -3,6 +3,7 @@
 mod cgroup;
 mod chaos;
 mod container;
+mod control;
 mod doctor;
 mod events;
 mod faults;

@@ -14,7 +14,7 @@ use crate::screen::summary::summary;
 use crate::secrets::{HIDDEN, Secrets};
 use clap::{Args, ValueEnum};
 use foxlaunch_shared::answers::WorkerPlan;
-use foxlaunch_shared::config::{Config, ConfigError, DEFAULT, Layer, Layers, hyperopt_layer};
+use foxlaunch_shared::config::{AlgorithmConfig, Config, ConfigError, DEFAULT, Layer, Layers, Work, hyperopt_layer};
 use foxlaunch_shared::exit;
 use foxlaunch_shared::ids::{Attempt, DeviceId, Rank, RunId};
 use foxlaunch_shared::protocol::Transport;
@@ -24,8 +24,28 @@ use std::path::{Path, PathBuf};
 /// What can be trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Algorithm {
-    /// Deep Q-network: double, n-step returns, replay.
+    /// Deep Q-network: Rainbow, IQN, CQL and what lies between
     Dqn,
+    /// Proximal policy optimisation
+    Ppo,
+}
+
+impl Algorithm {
+    fn name(self) -> &'static str {
+        match self {
+            Algorithm::Dqn => AlgorithmConfig::Dqn.name(),
+            Algorithm::Ppo => AlgorithmConfig::Ppo.name(),
+        }
+    }
+}
+
+/// What workers can share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Parallel {
+    /// The rows of each batch: all workers train one model
+    Data,
+    /// Seeds: each worker trains whole models by itself
+    Seeds,
 }
 
 /// What `--help` shows below the options.
@@ -42,7 +62,7 @@ pub struct TrainArgs {
     /// Bars to train on: a file or a folder (.dbn, .dbn.zst, .csv, .csv.gz); may stand more than once [default: a sample of daily bars]
     #[arg(long, value_name = "PATH")]
     pub data: Vec<PathBuf>,
-    /// What the agent acts in [default: market]
+    /// What the agent acts in: market, cartpole, acrobot, mountaincar, mountaincar-continuous, pendulum, or what an own worker has [default: market]
     #[arg(long, value_name = "NAME")]
     pub env: Option<String>,
     /// Settings, as TOML
@@ -57,10 +77,16 @@ pub struct TrainArgs {
     /// Every random stream is derived from it
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Several seeds, as 0..9 (both ends) or 1,5,7: each is trained by itself, and one report pools them
+    #[arg(long, value_name = "LIST", conflicts_with = "seed", value_parser = seeds)]
+    pub seeds: Option<Seeds>,
+    /// What the workers share [default: data]
+    #[arg(long, value_name = "WHAT")]
+    pub parallel: Option<Parallel>,
     /// Environment steps for each fold
     #[arg(long, value_name = "N")]
     pub steps: Option<u64>,
-    /// The run's folder, which must be empty or not there [default: runs/train-dqn-<UTC>-<4 hex>]
+    /// The run's folder, which must be empty or not there [default: runs/train-<ALGORITHM>-<UTC>-<4 hex>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Go on with an interrupted run, from its last checkpoint, with its settings
@@ -69,6 +95,29 @@ pub struct TrainArgs {
     /// A run of seconds, to see that everything works
     #[arg(long)]
     pub smoke: bool,
+}
+
+/// Seeds in the order in which they are trained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seeds(Vec<i64>);
+
+/// No list of seeds is longer.
+const MOST_SEEDS: i64 = 10_000;
+
+/// Reads `0..9` and `1,5,7`.
+fn seeds(text: &str) -> Result<Seeds, String> {
+    let number = |text: &str| {
+        let seed = text.trim().parse::<i64>().ok().filter(|seed| *seed >= 0);
+        seed.ok_or_else(|| format!("{text:?} is no seed: a whole number of 0 or more"))
+    };
+    let Some((from, to)) = text.split_once("..") else {
+        return text.split(',').map(number).collect::<Result<_, _>>().map(Seeds);
+    };
+    let (from, to) = (number(from)?, number(to.trim_start_matches('='))?);
+    match to.checked_sub(from) {
+        Some(more) if (0..MOST_SEEDS).contains(&more) => Ok(Seeds((from..=to).collect())),
+        _ => Err(format!("{text}: give at least one and at most {MOST_SEEDS} seeds")),
+    }
 }
 
 /// Settings of a `--smoke` run.
@@ -87,14 +136,21 @@ batch_size = 64
 buffer_size = 5000
 learning_starts = 256
 target_every = 50
+[ppo]
+rollout_steps = 20
+batch_size = 64
+epochs = 4
+policy_hidden = [32, 16]
+value_hidden = [32, 16]
 "#;
 
 /// Does it.
 pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done {
-    let verb = "train dqn";
+    let name = args.algorithm.name();
+    let verb = format!("train {name}");
     let run = match &args.resume {
         Some(path) => run_folder::existing(path)?,
-        None => run_folder::choose(args.out.as_deref(), "train-dqn")?,
+        None => run_folder::choose(args.out.as_deref(), &format!("train-{name}"))?,
     };
     let mut layers = layers(args, &run)?;
     let mut chosen = devices::choose(options, 2)?;
@@ -125,7 +181,7 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
     notes.extend(preview.warnings.iter().cloned());
     let [hang_timeout, checkpoint_timeout, evaluation_timeout] = hang_timeouts(options, Some(HANG_TIMEOUT));
     let plan = LaunchPlan {
-        verb: verb.into(),
+        verb,
         run_id: RunId(run.path().file_name().unwrap_or_default().to_string_lossy().into_owned()),
         attempt: if args.resume.is_some() { run_folder::next_attempt(&logs) } else { Attempt::FIRST },
         logs,
@@ -223,6 +279,19 @@ fn layers(args: &TrainArgs, run: &RunDir) -> Result<Layers, Refusal> {
     }
     push(Layer::from_pairs("--set", args.set.iter().map(String::as_str)).map_err(of_config)?)?;
     let mut flags = Layer::new("the command line");
+    flags.set("train.algorithm", args.algorithm.name());
+    if let Some(Seeds(seeds)) = &args.seeds {
+        flags.set("train.seeds", seeds.clone());
+    }
+    if let Some(parallel) = args.parallel {
+        flags.set(
+            "parallel.work",
+            match parallel {
+                Parallel::Data => "data",
+                Parallel::Seeds => "seeds",
+            },
+        );
+    }
     if !args.data.is_empty() {
         // A run can be resumed from anywhere, so the path must not depend on where we are.
         let absolute = |path: &PathBuf| {
@@ -276,9 +345,14 @@ fn find_worker(chosen: &mut Chosen) -> Result<WorkerBinary, Refusal> {
 /// and give the same bits.
 fn settle_shards(layers: &mut Layers, workers: usize) -> Result<(), Refusal> {
     let (config, _) = layers.resolve().map_err(of_config)?;
+    // a worker that trains by itself shares no batch
+    let (workers, why) = match config.parallel.work {
+        Work::Seeds => (1, "parallel.work"),
+        Work::Data => (workers, "the number of workers"),
+    };
     match config.parallel.virtual_shards {
         0 => {
-            let mut layer = Layer::new("the number of workers");
+            let mut layer = Layer::new(why);
             layer.set("parallel.virtual_shards", workers as i64);
             layers.push(layer).map_err(of_config)
         }
@@ -308,14 +382,43 @@ fn headline(plan: &LaunchPlan, preview: &WorkerPlan, resumed: bool) -> String {
         Transport::Nccl => "gradients over NCCL".to_owned(),
     };
     let bars: usize = preview.instruments.iter().map(|instrument| instrument.bars).sum();
+    let on_what = match preview.folds.len() {
+        // a control task
+        0 => preview.source.clone(),
+        folds => format!("{} ({bars} bars), {folds} folds", preview.source),
+    };
+    let config = plan.settings.as_ref().map(|settings| &settings.values);
+    let over = match config.map_or(Work::Data, |config| config.parallel.work) {
+        Work::Seeds => "each by itself".to_owned(),
+        Work::Data => over,
+    };
+    let seeds = match config.map_or(0, |config| config.train.seeds.len()) {
+        0 => String::new(),
+        seeds => format!(", {seeds} seeds"),
+    };
     let plural = if workers == 1 { "" } else { "s" };
     format!(
-        "{}{}: {workers} worker{plural} on {on}, {over}; {} ({bars} bars), {} folds; network of {} parameters; {}",
+        "{}{}: {workers} worker{plural} on {on}, {over}; {on_what}{seeds}; network of {} parameters; {}",
         plan.verb,
         if resumed { " (resumed)" } else { "" },
-        preview.source,
-        preview.folds.len(),
         preview.parameters,
         plan.run.path().display(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_a_range_with_both_ends_or_a_list() {
+        assert_eq!(seeds("0..9").unwrap().0, (0..10).collect::<Vec<_>>());
+        assert_eq!(seeds("3..3").unwrap().0, [3]);
+        assert_eq!(seeds("7, 1,5").unwrap().0, [7, 1, 5]);
+        for bad in
+            ["", "9..0", "a", "1..b", "-1", "0..99999999", "1,,2", "..", "-9223372036854775808..9223372036854775807"]
+        {
+            assert!(seeds(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -7,8 +7,10 @@
 //! | [`host`] | computed by the kernels, on the host |
 //! | [`candle_form`] | computed by candle: on GPUs, and the oracle of the tests |
 //! | [`noise`] | one sample of noise for noisy weights |
+//! | [`actor_critic`] | a policy and a value |
 //! | [`q_values`] | values of actions: plain, dueling, categorical, quantile |
 
+pub mod actor_critic;
 pub mod candle_form;
 pub mod host;
 pub mod network;
@@ -17,6 +19,7 @@ pub mod q_values;
 #[cfg(test)]
 mod tests;
 
+pub use actor_critic::ActorCriticSettings;
 pub use candle_form::CandleNetwork;
 pub use host::{HostNetwork, Levels, Pass};
 pub use network::Network;

@@ -81,7 +81,7 @@ impl Local {
     const EMPTY: Local = Local { sums: [0.0; 6], q_max: f64::NEG_INFINITY };
 }
 
-impl<'a, E: Environment> Dqn<'a, E> {
+impl<'a, E: Environment<Action = usize>> Dqn<'a, E> {
     /// A fresh agent for `env` in fold `fold`, whose draws all come from `streams`.
     pub fn new(
         env: &'a E,
@@ -314,7 +314,9 @@ fn gather<E: Environment>(env: &E, ring: &Ring<Transition<E::State>>, indices: &
     rows
 }
 
-impl<E: Environment> Algorithm for Dqn<'_, E> {
+impl<E: Environment<Action = usize>> Algorithm for Dqn<'_, E> {
+    type Action = usize;
+
     fn iterate(&mut self, world: &mut World) -> Result<bool, TrainError> {
         let stop = self.collect(world)?;
         if self.memory.ring.len() >= self.config.dqn.learning_starts.max(1) {

@@ -349,7 +349,7 @@ impl<T: Float> Learner<T> {
         extras[..SUMS].copy_from_slice(&[rows as f64, q_sum, td_sum]);
         extras[SUMS + shard] = loss;
         extras[SUMS + shards + shard] = q_max;
-        self.online.backward(&self.layout, &mut self.now, &mut self.parts[slot])?;
+        self.online.backward(&self.layout, &mut self.now, &mut self.parts[slot], false)?;
         Ok(self.parts[slot].set_extras(&extras)?)
     }
 

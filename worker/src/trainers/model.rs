@@ -11,6 +11,7 @@ use crate::parallel::{FlatGradients, HostFloat, Layout, weights};
 use crate::seed::Streams;
 use candle_core::{DType, Device, Tensor};
 use foxlaunch_shared::ids::WorldSize;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// f32 or f64.
@@ -132,17 +133,18 @@ impl<T: Float> Model<T> {
         Ok(())
     }
 
-    /// The gradient by all parameters of what has the gradients that were written into `pass` by its outputs, added to
-    /// `gradients`, which are zero.
+    /// The gradient by all parameters of what has the gradients that were written into `pass` by its outputs: into `into`,
+    /// which are zero, or with `add` added to what is there.
     pub fn backward(
         &mut self,
         layout: &Layout,
         pass: &mut ModelPass<T>,
         into: &mut FlatGradients,
+        add: bool,
     ) -> Result<(), TrainError> {
         match (self, pass) {
             (Model::Host(host), ModelPass::Host(pass)) => {
-                host.backward(pass, into.host_mut::<T>().ok_or_else(elsewhere)?, false);
+                host.backward(pass, into.host_mut::<T>().ok_or_else(elsewhere)?, add);
             }
             (Model::Candle(candle), ModelPass::Candle { graph, gradients, .. }) => {
                 // The derivative of the sum of output times slope, slopes held fixed, is the loss's derivative: the loss
@@ -228,6 +230,57 @@ impl<T: Float> Model<T> {
         match self {
             Model::Host(host) => checkpoint::load_flat(bytes, layout, host.values_mut())?,
             Model::Candle(candle) => checkpoint::load_weights(bytes, layout, candle.parameters())?,
+        }
+        Ok(())
+    }
+
+    /// Adds `slope` to the gradient of the parameters at `place`, which no operation reads.
+    pub fn add_slope(
+        &self,
+        layout: &Layout,
+        place: Range<usize>,
+        slope: &[T],
+        into: &mut FlatGradients,
+    ) -> Result<(), TrainError> {
+        match self {
+            Model::Host(_) => {
+                let all = into.host_mut::<T>().ok_or_else(elsewhere)?;
+                all[place].iter_mut().zip(slope).for_each(|(to, from)| *to += *from);
+            }
+            Model::Candle(candle) => {
+                let at = layout.entries().iter().position(|e| e.offset == place.start).ok_or_else(elsewhere)?;
+                let variable = &candle.variables()[at];
+                let slope: Vec<f64> = slope.iter().map(|x| x.wide()).collect();
+                let slope = Tensor::from_vec(slope, variable.shape(), &Device::Cpu)?.to_dtype(variable.dtype())?;
+                let sum = (variable.as_tensor() * slope.to_device(variable.device())?)?.sum_all()?;
+                into.add(layout, candle.parameters(), &sum.backward()?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A copy of the parameters at `place`.
+    pub fn part(&self, place: Range<usize>) -> Result<Vec<T>, TrainError> {
+        match self {
+            Model::Host(host) => Ok(host.values()[place].to_vec()),
+            Model::Candle(_) => Ok(self.values()?[place].to_vec()),
+        }
+    }
+
+    /// Sets all parameters.
+    pub fn set_values(&mut self, values: &[T]) -> Result<(), TrainError> {
+        match self {
+            Model::Host(host) => host.values_mut().copy_from_slice(values),
+            Model::Candle(candle) => {
+                let mut rest = values;
+                for variable in candle.variables() {
+                    let (these, others) = rest.split_at(variable.elem_count());
+                    rest = others;
+                    let these: Vec<f64> = these.iter().map(|x| x.wide()).collect();
+                    let tensor = Tensor::from_vec(these, variable.shape(), &Device::Cpu)?.to_dtype(variable.dtype())?;
+                    variable.set(&tensor.to_device(variable.device())?)?;
+                }
+            }
         }
         Ok(())
     }
