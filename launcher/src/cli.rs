@@ -1,8 +1,8 @@
 //! The command line. Launch options stand before the verb and serve every verb.
 
 use crate::commands::{
-    devices::DevicesArgs, doctor::DoctorArgs, ls::LsArgs, report::ReportArgs, run::RunArgs, stop::StopArgs,
-    train::TrainArgs,
+    data::DataArgs, devices::DevicesArgs, doctor::DoctorArgs, ls::LsArgs, report::ReportArgs, run::RunArgs,
+    stop::StopArgs, train::TrainArgs,
 };
 use crate::devices::visible::Gpus;
 use crate::logs::template::Template;
@@ -36,6 +36,8 @@ pub enum Command {
     Run(RunArgs),
     /// Write the report of finished runs anew and show it
     Report(ReportArgs),
+    /// Show what data files hold and what is wrong with them
+    Data(DataArgs),
     /// Show the devices of this machine and which of them a launch would use
     Devices(DevicesArgs),
     /// Show what would hinder a job here, and what to do about it

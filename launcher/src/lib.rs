@@ -72,6 +72,7 @@ fn guard(args: Vec<OsString>) -> Done {
     match &cli.command {
         Command::Devices(devices) => commands::devices::devices(devices, &cli.launch),
         Command::Report(report) => commands::report::report(report),
+        Command::Data(data) => commands::data::data(data),
         Command::Doctor(doctor) => commands::doctor::doctor(doctor),
         Command::Ls(ls) => commands::ls::ls(ls),
         Command::Stop(stop) => commands::stop::stop(stop),
@@ -104,9 +105,12 @@ fn supervise(args: &[OsString]) -> Done {
     match cli.command {
         Command::Train(train) => commands::train::train(&train, &cli.launch, &scratch),
         Command::Run(run) => commands::run::run(run, &cli.launch, &scratch),
-        Command::Devices(_) | Command::Doctor(_) | Command::Report(_) | Command::Ls(_) | Command::Stop(_) => {
-            Err(Refusal::new(exit::SOFTWARE, "nothing to supervise"))
-        }
+        Command::Data(_)
+        | Command::Devices(_)
+        | Command::Doctor(_)
+        | Command::Report(_)
+        | Command::Ls(_)
+        | Command::Stop(_) => Err(Refusal::new(exit::SOFTWARE, "nothing to supervise")),
     }
 }
 

@@ -6,7 +6,7 @@ use foxlaunch::devices::Gpu;
 use foxlaunch::devices::visible::{self, Gpus};
 use foxlaunch::secrets::Secrets;
 use foxlaunch::supervisor::steps;
-use foxlaunch_shared::config::{Config, DataConfig, Layer, Layers, hyperopt_layer};
+use foxlaunch_shared::config::{Config, Layer, Layers, hyperopt_layer};
 use foxlaunch_shared::ids::{Attempt, Rank};
 use foxlaunch_shared::protocol::{Envelope, FromLauncher, FromWorker, wire};
 use foxlaunch_worker::{checkpoint, data, trainers};
@@ -121,7 +121,9 @@ fn bars(name: &str, bytes: &[u8]) {
     let path = FOLDER.join(name);
     std::fs::write(&path, bytes).expect("write");
     let path = path.to_str().expect("its name is UTF-8").to_owned();
-    if let Ok(set) = data::load(&DataConfig { path, ..Config::default().data }) {
+    let mut config = Config::default();
+    config.data.path = path;
+    if let Ok(set) = data::load(&config) {
         let _ = set.summary();
         assert!(!set.instruments().is_empty());
     }

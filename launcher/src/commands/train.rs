@@ -59,7 +59,7 @@ fn settings_help() -> String {
 pub struct TrainArgs {
     /// What to train
     pub algorithm: Algorithm,
-    /// Bars to train on: a file or a folder (.dbn, .dbn.zst, .csv, .csv.gz); may stand more than once [default: a sample of daily bars]
+    /// Bars to train on: a file, a folder or a pattern; may stand more than once [default: a sample of daily bars]
     #[arg(long, value_name = "PATH")]
     pub data: Vec<PathBuf>,
     /// What the agent acts in: market, cartpole, acrobot, mountaincar, mountaincar-continuous, pendulum, or what an own worker has [default: market]
