@@ -45,6 +45,13 @@ pub fn uniform(draw: &mut Draw) -> f64 {
     (draw.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
+/// A number of the standard normal distribution (Box and Muller 1958). Two words of `draw`.
+pub fn normal(draw: &mut Draw) -> f64 {
+    // from above 0, since the logarithm of 0 is none
+    let radius = (-2.0 * (1.0 - uniform(draw)).ln()).sqrt();
+    radius * (std::f64::consts::TAU * uniform(draw)).cos()
+}
+
 /// A whole number from 0 to below `n`, all equally likely (Lemire 2019).
 ///
 /// # Panics
@@ -77,6 +84,15 @@ mod tests {
             Streams::new(1).part(0).draw("x", 0, 0).next_u64(),
             Streams::new(1).part(1).draw("x", 0, 0).next_u64()
         );
+    }
+
+    #[test]
+    fn normal_numbers_have_their_moments() {
+        let mut draw = Streams::new(3).draw("normal", 0, 0);
+        let numbers: Vec<f64> = (0..40_000).map(|_| normal(&mut draw)).collect();
+        let moment = |power: i32| numbers.iter().map(|x| x.powi(power)).sum::<f64>() / numbers.len() as f64;
+        // standard errors: 0.005, 0.007, 0.05
+        assert!(moment(1).abs() < 0.025 && (moment(2) - 1.0).abs() < 0.035 && (moment(4) - 3.0).abs() < 0.25);
     }
 
     #[test]

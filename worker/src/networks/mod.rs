@@ -1,5 +1,26 @@
-//! Networks: named parameters and a forward pass. None of them knows of ranks, collectives or the world.
+//! Networks: a list of operations over one flat buffer of parameters. None of them knows of ranks, collectives or the
+//! world.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`network`] | the list, and where its parameters lie |
+//! | [`host`] | computed by the kernels, on the host |
+//! | [`candle_form`] | computed by candle: on GPUs, and the oracle of the tests |
+//! | [`noise`] | one sample of noise for noisy weights |
+//! | [`q_values`] | values of actions: plain, dueling, categorical, quantile |
 
+pub mod candle_form;
+pub mod host;
+pub mod network;
+pub mod noise;
 mod q_network;
+pub mod q_values;
+#[cfg(test)]
+mod tests;
 
+pub use candle_form::CandleNetwork;
+pub use host::{HostNetwork, Levels, Pass};
+pub use network::Network;
+pub use noise::Noise;
 pub use q_network::QNetwork;
+pub use q_values::{Head, QSettings};
