@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 
 /// The kernels' text.
-const SOURCE: &str = include_str!("flat.cu");
+const SOURCE: &str = concat!(include_str!("flat.cu"), include_str!("layers.cu"), include_str!("losses.cu"));
 /// More blocks than this bring nothing: each thread takes several elements then.
 const MOST_BLOCKS: usize = 2048;
 
