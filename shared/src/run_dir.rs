@@ -11,6 +11,7 @@
 //!   logs/attempt-1/rank-0.log
 //!   checkpoints/          one folder each, and `latest`
 //!   evaluation/fold-0.json  a fold's test result, equity curve included
+//!   not-finite-rank-0.json  the rows of a batch whose loss was no finite number
 //!   report.html, report.json
 //! ```
 
@@ -73,6 +74,11 @@ impl RunDir {
     /// Where `rank` of `attempt` may leave its error as JSON, below the folder of logs `logs`.
     pub fn error_file(logs: &Path, attempt: Attempt, rank: Rank) -> PathBuf {
         logs.join(format!("attempt-{attempt}")).join(format!("rank-{rank}.error.json"))
+    }
+
+    /// The rows of `rank`'s batch whose loss was no finite number.
+    pub fn not_finite(&self, rank: Rank) -> PathBuf {
+        self.0.join(format!("not-finite-rank-{rank}.json"))
     }
 
     /// The test result of fold `fold`.

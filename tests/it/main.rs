@@ -20,4 +20,5 @@ mod source;
 mod streams;
 mod torchrun;
 mod training;
+mod vectors;
 mod watching;

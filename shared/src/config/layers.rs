@@ -1,6 +1,6 @@
 //! Settings in layers: each value knows which layer it came from.
 
-use super::{Config, ConfigError, DEFAULT};
+use super::{Config, ConfigError, DEFAULT, PRESETS};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
@@ -77,6 +77,9 @@ fn parse_value(text: &str) -> Value {
 pub struct Layers {
     defaults: BTreeMap<String, Value>,
     values: BTreeMap<String, (Value, String)>,
+    /// Which push, from 1, set a key that is not the default.
+    pushed: BTreeMap<String, usize>,
+    pushes: usize,
 }
 
 impl Default for Layers {
@@ -91,7 +94,7 @@ impl Layers {
         let layer = Layer::from_toml("default", DEFAULT).expect("the default settings are TOML: a test says so");
         let defaults = layer.values.iter().cloned().collect();
         let values = layer.values.into_iter().map(|(key, value)| (key, (value, "default".to_owned()))).collect();
-        Layers { defaults, values }
+        Layers { defaults, values, pushed: BTreeMap::new(), pushes: 0 }
     }
 
     /// Every key that exists.
@@ -102,6 +105,7 @@ impl Layers {
     /// Puts `layer` over what is there.
     pub fn push(&mut self, layer: Layer) -> Result<(), ConfigError> {
         let Layer { origin, values } = layer;
+        self.pushes += 1;
         for (key, value) in values {
             let Some(default) = self.defaults.get(&key) else {
                 let nearest = nearest(&key, self.keys());
@@ -113,22 +117,39 @@ impl Layers {
                 expected: type_name(default),
                 got,
             })?;
+            self.pushed.insert(key.clone(), self.pushes);
             self.values.insert(key, (value, origin.clone()));
         }
         Ok(())
     }
 
+    /// All values, with those that `dqn.preset` gives to keys that no layer sets as late as it.
+    fn with_preset(&self) -> BTreeMap<String, (Value, String)> {
+        let mut values = self.values.clone();
+        let name = values.get("dqn.preset").and_then(|(name, _)| name.as_str()).unwrap_or_default().to_owned();
+        let switches = PRESETS.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, switches)| switches);
+        let push = |key: &str| self.pushed.get(key).copied().unwrap_or(0);
+        for (key, value) in switches {
+            let key = format!("dqn.{key}");
+            if push(&key) < push("dqn.preset") {
+                values.insert(key, (Value::from(*value), format!("dqn.preset = {name:?}")));
+            }
+        }
+        values
+    }
+
     /// The settings that hold, and for each key the layer it came from.
     pub fn resolve(&self) -> Result<(Config, BTreeMap<String, String>), ConfigError> {
+        let values = self.with_preset();
         let mut document = Table::new();
-        for (key, (value, _)) in &self.values {
+        for (key, (value, _)) in &values {
             let (section, name) = key.split_once('.').expect("every default stands in a section");
             let section = document.entry(section).or_insert_with(|| Value::Table(Table::new()));
             section.as_table_mut().expect("just made").insert(name.to_owned(), value.clone());
         }
-        let origin_of = |key: &str| self.values.get(key).map_or("default", |(_, origin)| origin).to_owned();
+        let origin_of = |key: &str| values.get(key).map_or("default", |(_, origin)| origin).to_owned();
         // The one thing a value of the right type can still be wrong in here is its sign.
-        for (key, (value, origin)) in &self.values {
+        for (key, (value, origin)) in &values {
             if value.as_integer().is_some_and(|n| n < 0) {
                 return Err(ConfigError::OutOfRange {
                     origin: origin.clone(),
@@ -148,7 +169,7 @@ impl Layers {
             value,
             reason,
         })?;
-        let origins = self.values.iter().map(|(key, (_, origin))| (key.clone(), origin.clone())).collect();
+        let origins = values.iter().map(|(key, (_, origin))| (key.clone(), origin.clone())).collect();
         Ok((config, origins))
     }
 }

@@ -5,16 +5,18 @@
 //! with the nearest one it has; a value must have the default's type.
 
 mod data;
+mod dqn;
 mod hyperopt;
 mod layers;
 mod network;
 mod trainer;
 
 pub use data::{DataConfig, EnvironmentConfig, FoldsConfig};
+pub use dqn::{DqnConfig, HeadConfig, PRESETS, Preset};
 pub use hyperopt::hyperopt_layer;
 pub use layers::{Layer, Layers};
 pub use network::NetworkConfig;
-pub use trainer::{DqnConfig, OptimizerConfig, ParallelConfig, TrainConfig};
+pub use trainer::{OptimizerConfig, ParallelConfig, TrainConfig};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

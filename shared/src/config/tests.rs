@@ -65,9 +65,38 @@ fn a_hyperopt_file_fills_its_own_gaps() {
     let config = resolve([layer]).unwrap();
     assert_eq!((config.dqn.gamma, config.dqn.buffer_size, config.dqn.batch_size), (0.95, 50_000, 128));
     assert_eq!(config.network.widths(), [256, 128, 64]);
+    let mut layers = Layers::new();
+    layers.push(Layer::from_toml("weaker", "[network]\nhidden_dim_base = 512\nhidden = [7]").unwrap()).unwrap();
+    layers.push(hyperopt_layer("h.json", r#"{"learning_rate": 1e-3}"#).unwrap()).unwrap();
+    assert_eq!(layers.resolve().unwrap().0.network.widths(), [128, 64]);
     for bad in ["[]", "{", r#"{"gama": 0.9}"#, r#"{"batch_size": 12.5}"#, r#"{"gamma": "high"}"#] {
         assert!(hyperopt_layer("h.json", bad).unwrap_err().to_string().starts_with("h.json: "), "{bad}");
     }
+}
+
+#[test]
+fn a_preset_sets_what_no_layer_sets_as_late_as_it() {
+    // the defaults are a preset's, so that naming it changes nothing
+    let named = resolve([set("dqn.preset=rainbow")]).unwrap();
+    assert_eq!(named, Config::default());
+    let vanilla = resolve([set("dqn.preset=vanilla")]).unwrap().dqn;
+    assert!(!vanilla.double && !vanilla.dueling && !vanilla.noisy && !vanilla.prioritized);
+    assert_eq!((vanilla.head, vanilla.n_step), (HeadConfig::Value, 1));
+    let foxhunt = resolve([set("dqn.preset=foxhunt")]).unwrap().dqn;
+    assert_eq!((foxhunt.head, foxhunt.conservative, foxhunt.noisy), (HeadConfig::Quantile, 1.0, true));
+    // a weaker layer gives way, one as strong does not
+    let mut layers = Layers::new();
+    layers.push(Layer::from_toml("my.toml", "[dqn]\nn_step = 5\ndueling = false").unwrap()).unwrap();
+    layers.push(Layer::from_pairs("--set", ["dqn.preset=iqn", "dqn.double=true"]).unwrap()).unwrap();
+    let (config, origins) = layers.resolve().unwrap();
+    assert_eq!((config.dqn.n_step, config.dqn.double, config.dqn.head), (1, true, HeadConfig::Quantile));
+    assert_eq!(origins["dqn.n_step"], "dqn.preset = \"iqn\"");
+    // settings that were resolved once stay as they are
+    assert_eq!(Config::from_toml(&config.to_toml(), "config.toml").unwrap(), config);
+    let error = resolve([set("dqn.preset=rainbw")]).unwrap_err().to_string();
+    assert!(error.contains("vanilla, rainbow, iqn, foxhunt"), "{error}");
+    assert!(resolve([set("dqn.head=c52")]).unwrap_err().to_string().contains("categorical"));
+    assert!(resolve([set("dqn.v_max=-20")]).unwrap_err().to_string().contains("above dqn.v_min"));
 }
 
 #[test]

@@ -5,8 +5,8 @@ mod warnings;
 use crate::data::{self, DataError, Scaler, walk_forward};
 use crate::environments::Environment;
 use crate::environments::market::{Market, MarketState};
-use crate::networks::QNetwork;
 use crate::replay::Transition;
+use crate::trainers::learner::LearnerSettings;
 use crate::trainers::{Ending, TrainError, train_with_preloaded_data};
 use crate::world::{World, WorldError};
 use clap::{Parser, Subcommand};
@@ -192,7 +192,7 @@ fn plan(config: &Config) -> Result<WorkerPlan, JobError> {
         folds: folds.iter().map(data::Fold::summary).collect(),
         observation,
         actions,
-        parameters: QNetwork::parameter_count(observation, &config.network.widths(), actions),
+        parameters: LearnerSettings::new(config, observation, actions).network.network().total(),
         replay_bytes: (config.dqn.buffer_size * size_of::<Transition<MarketState>>()) as u64,
         warnings,
     })
@@ -240,7 +240,10 @@ mod tests {
         let symbols: Vec<&str> = plan.instruments.iter().map(|i| i.symbol.as_str()).collect();
         assert_eq!(symbols, ["GOOG", "IBM"]);
         assert_eq!((plan.folds.len(), plan.actions), (3, 3));
-        assert_eq!(plan.parameters, QNetwork::parameter_count(plan.observation, &[128, 64], 3));
+        // 128 wide, then value and advantage each 64 wide with 51 atoms, weights with deviations
+        let layer = |inputs: usize, outputs: usize| (inputs + 1) * outputs;
+        let streams = layer(128, 64) + layer(64, 51) + layer(128, 64) + layer(64, 153);
+        assert_eq!(plan.parameters, layer(plan.observation, 128) + 2 * streams);
         assert!(plan.warnings.is_empty(), "{:?}", plan.warnings);
     }
 

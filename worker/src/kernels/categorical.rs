@@ -47,9 +47,13 @@ impl<T: Scalar> Support<T> {
     }
 
     /// (7): the distribution of `reward + discount z`, z as `next` has it, on the atoms. `discount` is 0 where nothing
-    /// follows. All mass stays, also what lies outside.
+    /// follows. All mass stays, also what lies outside; a reward that is no finite number has no place, and leaves masses
+    /// that are none.
     pub fn project(&self, reward: T, discount: T, next: &[T], out: &mut [T]) {
         let (gap, last) = (self.gap(), self.atoms - 1);
+        if !reward.wide().is_finite() {
+            return out.fill(T::of(f64::NAN));
+        }
         out.fill(T::ZERO);
         for (j, p) in next.iter().enumerate() {
             let target = within(reward + discount * (self.low + gap * T::of(j as f64)), self.low, self.high);

@@ -183,7 +183,9 @@ fn what_is_no_number_is_not_hidden() {
     let (mut m, mut gradient) = ([0.0; 5], [0.0; 5]);
     support.project(0.0, 1.0, &[f32::NAN; 5], &mut m);
     assert!(cross_entropy(&[0.0; 5], &m, 1.0, &mut [0.0; 5], &mut gradient).is_nan());
-    support.project(f32::NAN, 1.0, &[0.2; 5], &mut m);
-    assert!(cross_entropy(&[0.0; 5], &m, 1.0, &mut [0.0; 5], &mut gradient).is_nan());
+    for reward in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        support.project(reward, 0.0, &[0.2; 5], &mut m);
+        assert!(cross_entropy(&[0.0; 5], &m, 1.0, &mut [0.0; 5], &mut gradient).is_nan());
+    }
     assert!(quantile::huber(&[0.0f32], &[f32::NAN], &[0.5], 1.0, 1.0, &mut [0.0]).is_nan());
 }

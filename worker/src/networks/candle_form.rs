@@ -33,6 +33,11 @@ impl CandleNetwork {
         Ok(CandleNetwork { network, parameters, variables, noise: None })
     }
 
+    /// The list of operations.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
     /// The parameters by name.
     pub fn parameters(&self) -> &VarMap {
         &self.parameters

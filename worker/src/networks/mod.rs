@@ -18,7 +18,6 @@ pub mod device_plan;
 pub mod host;
 pub mod network;
 pub mod noise;
-mod q_network;
 pub mod q_values;
 #[cfg(test)]
 mod tests;
@@ -27,5 +26,4 @@ pub use candle_form::CandleNetwork;
 pub use host::{HostNetwork, Levels, Pass};
 pub use network::Network;
 pub use noise::Noise;
-pub use q_network::QNetwork;
 pub use q_values::{Head, QSettings};

@@ -9,7 +9,7 @@ mod clip;
 mod device;
 
 pub use crate::kernels::Scalar;
-pub use adamw::{AdamW, AdamWSettings, Moments, OptimizerError};
+pub use adamw::{AdamW, AdamWSettings, Moment, Moments, OptimizerError};
 pub use clip::{clip_coefficient, global_norm};
 #[cfg(feature = "cuda")]
 pub use device::DeviceAdamW;

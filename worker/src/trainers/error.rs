@@ -17,7 +17,8 @@ pub enum TrainError {
     /// A loss, or the gradient, is no finite number.
     #[error(
         "rank {rank}, fold {}, update {update}: {what} is {value}; the batch's rows were the transitions {indices:?} \
-         of the replay memory. Try a smaller dqn.learning_rate or environment.reward_scale", .fold + 1
+         of the replay memory{}. Try a smaller dqn.learning_rate or environment.reward_scale", .fold + 1,
+        .saved.as_ref().map(|path| format!(", saved in {}", path.display())).unwrap_or_default()
     )]
     NotFinite {
         /// Whose rows it came from.
@@ -34,6 +35,10 @@ pub enum TrainError {
         value: f64,
         /// Where the rows stood in the replay memory.
         indices: Vec<usize>,
+        /// The rows, as JSON.
+        batch: Box<serde_json::Value>,
+        /// Where they were saved.
+        saved: Option<PathBuf>,
     },
     /// The run's folder does not belong to these settings.
     #[error("{0}")]

@@ -60,7 +60,7 @@ impl Judge for MarketJudge<'_> {
             "scaler": self.scaler,
             "positions": self.config.environment.positions,
             "hidden": self.config.network.widths(),
-            "double": self.config.dqn.double,
+            "dqn": self.config.dqn,
         })
     }
 }

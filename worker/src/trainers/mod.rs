@@ -7,8 +7,10 @@
 //! | `judge` | validation and test of agents that trade |
 //! | [`collect`] | environments stepped side by side, every rank its own, all ranks knowing all |
 //! | [`exchange`] | messages of any length between the ranks |
-//! | [`learner`] | double DQN: networks, loss, step |
-//! | [`dqn`] | the algorithm: collect, insert, update |
+//! | [`dqn`] | Rainbow, and what its switches make of it: act, store, draw, learn |
+//! | [`learner`] | one update of it over all ranks |
+//! | [`heads`] | what a row costs: plain values, C51, IQN, CQL |
+//! | [`model`] | a network where it is computed, on the host or on a GPU |
 //! | [`stepper`] | clip and AdamW where the parameters are |
 //! | [`schedule`] | what changes as training goes on |
 
@@ -16,8 +18,10 @@ pub mod collect;
 pub mod dqn;
 mod error;
 pub mod exchange;
+pub mod heads;
 mod judge;
 pub mod learner;
+pub mod model;
 pub mod run;
 pub mod schedule;
 pub mod session;

@@ -9,10 +9,8 @@ use crate::checkpoint::Loaded;
 use crate::data::{Dataset, Scaler, walk_forward};
 use crate::environments::market::Market;
 use crate::evaluate::Policy;
-use crate::parallel::Layout;
 use crate::seed::Streams;
 use crate::world::World;
-use candle_nn::VarMap;
 use foxlaunch_shared::config::Config;
 use foxlaunch_shared::protocol::{Display, Phase};
 use foxlaunch_shared::run_dir::RunDir;
@@ -55,10 +53,13 @@ pub trait Algorithm {
     fn measured(&mut self) -> Vec<(String, f64)>;
 
     /// The greedy action for each of so many row-major observations.
-    fn act(&self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError>;
+    fn act(&mut self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError>;
 
-    /// The weights that act, and their order.
-    fn weights(&self) -> (&Layout, &VarMap);
+    /// The weights that act, as the bytes of a safetensors file.
+    fn weights(&self) -> Result<Vec<u8>, TrainError>;
+
+    /// Acts by weights that [`Algorithm::weights`] gave.
+    fn set_weights(&mut self, bytes: &[u8]) -> Result<(), TrainError>;
 
     /// Everything but those weights that it goes on from, as files by name; the same bytes on every rank.
     fn save(&mut self) -> Result<Vec<(String, Vec<u8>)>, TrainError>;
@@ -124,7 +125,7 @@ pub fn train_fold<A: Algorithm, J: Judge>(
     let mut at = algorithm.counters().updates;
     let mut shown: Vec<(String, f64)> = Vec::new();
     loop {
-        stop |= algorithm.iterate(world)?;
+        stop |= algorithm.iterate(world).map_err(|e| session.keep_batch(e))?;
         let now = algorithm.counters();
         report(world, session, fold, algorithm, &mut shown);
         if !now.synced {

@@ -125,8 +125,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         algorithm.restore(&loaded)?;
-        let (layout, vars) = algorithm.weights();
-        checkpoint::load_weights(loaded.file(checkpoint::MODEL)?, layout, vars)?;
+        algorithm.set_weights(loaded.file(checkpoint::MODEL)?)?;
         if let Some(score) = progress.best {
             self.best = Some(Best { score, weights: loaded.file(BEST)?.to_vec() });
         }
@@ -147,7 +146,7 @@ impl<'a> Session<'a> {
         &mut self,
         world: &mut World,
         fold: usize,
-        algorithm: &A,
+        algorithm: &mut A,
         judge: &J,
     ) -> Result<f64, TrainError> {
         world.progress(self.iterations(fold, algorithm), Phase::Evaluate, None);
@@ -157,8 +156,7 @@ impl<'a> Session<'a> {
             let score = judge.validate(&mut policy).map_err(TrainError::Evaluation)?;
             // a score that is no number is worse than any; the first one stands in any case
             if self.best.as_ref().is_none_or(|best| score > best.score) {
-                let (layout, vars) = algorithm.weights();
-                let weights = checkpoint::weights_bytes(layout, vars)?;
+                let weights = algorithm.weights()?;
                 let files = vec![(checkpoint::MODEL.to_owned(), weights.clone()), (RECIPE.to_owned(), recipe(judge))];
                 writer.write_best(&Contents { point: self.point(fold, algorithm), files })?;
                 self.best = Some(Best { score, weights });
@@ -184,9 +182,8 @@ impl<'a> Session<'a> {
         sink.sync()?;
         let best = self.best.as_ref();
         let progress = Progress { virtual_shards: self.shards.count() as u64, done, best: best.map(|b| b.score) };
-        let (layout, vars) = algorithm.weights();
         let mut files = vec![
-            (checkpoint::MODEL.to_owned(), checkpoint::weights_bytes(layout, vars)?),
+            (checkpoint::MODEL.to_owned(), algorithm.weights()?),
             (RUN.to_owned(), checkpoint::encode(RUN, &progress)?),
             (RECIPE.to_owned(), recipe(judge)),
         ];
@@ -207,14 +204,13 @@ impl<'a> Session<'a> {
     ) -> Result<(), TrainError> {
         world.progress(self.iterations(fold, algorithm), Phase::Evaluate, None);
         if self.writer.is_some() {
-            let (layout, vars) = algorithm.weights();
-            let ended = checkpoint::weights_bytes(layout, vars)?;
+            let ended = algorithm.weights()?;
             if let Some(best) = &self.best {
-                checkpoint::load_weights(&best.weights, layout, vars)?;
+                algorithm.set_weights(&best.weights)?;
             }
             let mut policy = |observations: &[f32], rows: usize| Ok(algorithm.act(observations, rows)?);
             let verdict = judge.test(&mut policy).map_err(TrainError::Evaluation)?;
-            checkpoint::load_weights(&ended, layout, vars)?;
+            algorithm.set_weights(&ended)?;
             let json = serde_json::to_vec(&verdict).map_err(|e| TrainError::Evaluation(e.into()))?;
             write_whole(&self.run.fold(fold), &json)?;
         }
@@ -222,6 +218,21 @@ impl<'a> Session<'a> {
         // all ranks leave a fold together: its result is on the disk before anyone can end well
         world.collective().barrier()?;
         Ok(())
+    }
+
+    /// Saves the batch that made a loss no finite number, on the rank that it came from, and says in the error where.
+    pub fn keep_batch(&self, mut error: TrainError) -> TrainError {
+        if let TrainError::NotFinite { rank, seen_by, batch, saved, .. } = &mut error
+            && rank == seen_by
+        {
+            let path = self.run.not_finite(*rank);
+            match write_whole(&path, batch.to_string().as_bytes()) {
+                Ok(()) => *saved = Some(path),
+                // the loss is what went wrong first
+                Err(e) => tracing::warn!("{e}"),
+            }
+        }
+        error
     }
 
     fn point<A: Algorithm>(&self, fold: usize, algorithm: &A) -> Point {

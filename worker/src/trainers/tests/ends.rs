@@ -8,14 +8,12 @@ use crate::collectives::Solo;
 use crate::data::{Dataset, Scaler, walk_forward};
 use crate::environments::market::Market;
 use crate::evaluate::Policy;
-use crate::parallel::Layout;
 use crate::seed::{Streams, below};
 use crate::trainers::dqn::Dqn;
 use crate::trainers::run::{Algorithm, Counters, Judge, train_fold};
 use crate::trainers::session::Session;
 use crate::trainers::{Ending, MarketJudge, TrainError, train_with_preloaded_data};
 use crate::world::World;
-use candle_nn::VarMap;
 use foxlaunch_shared::config::Config;
 use foxlaunch_shared::exit;
 use foxlaunch_shared::ids::Rank;
@@ -48,12 +46,16 @@ impl<A: Algorithm, F: FnMut(Counters) -> bool> Algorithm for Watched<'_, A, F> {
         self.inner.measured()
     }
 
-    fn act(&self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError> {
+    fn act(&mut self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError> {
         self.inner.act(observations, rows)
     }
 
-    fn weights(&self) -> (&Layout, &VarMap) {
+    fn weights(&self) -> Result<Vec<u8>, TrainError> {
         self.inner.weights()
+    }
+
+    fn set_weights(&mut self, bytes: &[u8]) -> Result<(), TrainError> {
+        self.inner.set_weights(bytes)
     }
 
     fn save(&mut self) -> Result<Vec<(String, Vec<u8>)>, TrainError> {
@@ -175,20 +177,30 @@ fn killed_at_any_moment_and_resumed_it_ends_with_the_same_bits() {
 }
 
 #[test]
-fn numbers_that_are_none_are_named_with_their_place() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = tiny(&["parallel.virtual_shards=3", "environment.reward_scale=1e300"]);
-    let data = small_data(240);
-    let errors = as_ranks(3, |mut world| {
+fn numbers_that_are_none_are_named_with_their_place_and_their_batch_is_saved() {
+    for (head, value) in [("value", "inf"), ("categorical", "NaN"), ("quantile", "inf")] {
+        let folder = tempfile::tempdir().unwrap();
+        let head = format!("dqn.head={head}");
+        let config = tiny(&["parallel.virtual_shards=3", "environment.reward_scale=1e300", &head]);
+        let data = small_data(240);
         let run = RunDir::new(folder.path());
-        train_with_preloaded_data(&mut world, &config, &data, &run, false).unwrap_err()
-    });
-    for (rank, error) in errors.iter().enumerate() {
-        let TrainError::NotFinite { rank: of, fold, update, indices, .. } = error else { panic!("{error}") };
-        assert_eq!((*of, *fold, *update, indices.len()), (Rank(0), 0, 1, 7));
-        assert!(error.to_string().starts_with("rank 0, fold 1, update 1: the loss is inf"), "{error}");
-        let expected = if rank == 0 { (exit::FAILURE, None) } else { (exit::COLLATERAL, Some(Rank(0))) };
-        assert_eq!((error.exit_code(), error.blames()), expected);
+        let errors =
+            as_ranks(3, |mut world| train_with_preloaded_data(&mut world, &config, &data, &run, false).unwrap_err());
+        for (rank, error) in errors.iter().enumerate() {
+            let TrainError::NotFinite { rank: of, fold, update, indices, .. } = error else { panic!("{error}") };
+            assert_eq!((*of, *fold, *update, indices.len()), (Rank(0), 0, 1, 7));
+            let said = error.to_string();
+            assert!(said.starts_with(&format!("rank 0, fold 1, update 1: the loss is {value}")), "{head}: {said}");
+            let expected = if rank == 0 { (exit::FAILURE, None) } else { (exit::COLLATERAL, Some(Rank(0))) };
+            assert_eq!((error.exit_code(), error.blames()), expected);
+            if rank == 0 {
+                let file = run.not_finite(Rank(0));
+                assert!(said.contains(&file.display().to_string()), "{said}");
+                let saved: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+                assert_eq!(saved["indices"], serde_json::json!(indices));
+                assert_eq!(saved["actions"].as_array().unwrap().len(), 7);
+            }
+        }
     }
 }
 
