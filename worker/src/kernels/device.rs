@@ -138,6 +138,20 @@ impl Clip {
     }
 }
 
+/// Takes `p` the share `take` of the way to `q`, and keeps the share `keep`. The shorter of both decides how many elements.
+pub fn follow(
+    stream: &CudaStream,
+    p: &mut CudaSlice<f32>,
+    q: &CudaSlice<f32>,
+    keep: f32,
+    take: f32,
+) -> Result<(), KernelError> {
+    let (kernel, n) = (function(stream, "follow")?, p.len().min(q.len()) as u64);
+    // SAFETY: the arguments are those of `follow` in flat.cu; both buffers have at least `n` elements.
+    unsafe { stream.launch_builder(&kernel).arg(p).arg(q).arg(&n).arg(&keep).arg(&take).launch(over(n as usize)) }?;
+    Ok(())
+}
+
 /// Sets what rides behind a flat gradient: `rows`, and the `loss` summed over them, which stays on the device.
 pub fn set_extras(
     stream: &CudaStream,

@@ -43,7 +43,7 @@ __device__ float value_of(const float *outputs, float *p, float low, float gap, 
 
 // One row for each block of 32 threads. now, choice, next: [rows][actions][atoms], outputs for S, for S' by which a* is
 // chosen, and for S' of the target network. meta: rewards, discounts, weights and actions (as numbers), [4][rows].
-// Leaves slopes in gradient, and for each row loss, Q, delta and priority, [4][rows]. Shared: 2 atoms floats.
+// Leaves slopes in gradient (none that is a number where a loss is no finite one), and for each row loss, Q, delta and priority, [4][rows]. Shared: 2 atoms floats.
 extern "C" __global__ void q_loss(const float *now, const float *choice, const float *next, const float *meta,
                                   float *gradient, float *costs, unsigned actions, unsigned atoms, float low,
                                   float high, float conservative) {
@@ -132,6 +132,8 @@ extern "C" __global__ void q_loss(const float *now, const float *choice, const f
     }
 
     if (lane == 0) {
+        // so that the step, which looks at the gradient alone, is not taken
+        if (!isfinite(loss)) gradient[action * atoms] = loss - loss;
         costs[row] = weight * loss;
         costs[rows + row] = q;
         costs[2 * rows + row] = delta;

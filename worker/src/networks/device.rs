@@ -8,6 +8,7 @@
 use super::device_plan::Plan;
 use super::network::{At, Network, Op, Per};
 use super::noise::Noise;
+use crate::kernels::Scalar;
 use crate::kernels::device::KernelError;
 use crate::kernels::layers::{Address, Dueling, Kind, Product, address};
 use crate::kernels::linear::Activation;
@@ -39,7 +40,6 @@ pub struct DeviceNetwork {
     network: Arc<Network>,
     stream: Arc<CudaStream>,
     values: CudaSlice<f32>,
-    noise: CudaSlice<f32>,
     /// For each operation where the noise of its inputs and outputs stands.
     noise_places: Vec<Option<(Range<usize>, Range<usize>)>>,
 }
@@ -63,9 +63,8 @@ impl DeviceNetwork {
             _ => None,
         };
         let noise_places: Vec<_> = network.ops().iter().map(place).collect();
-        let noise = stream.alloc_zeros(end.max(1))?;
         let values = if values.is_empty() { stream.alloc_zeros(1)? } else { stream.clone_htod(values)? };
-        Ok(DeviceNetwork { network, stream: Arc::clone(stream), values, noise, noise_places })
+        Ok(DeviceNetwork { network, stream: Arc::clone(stream), values, noise_places })
     }
 
     /// The list of operations.
@@ -89,20 +88,14 @@ impl DeviceNetwork {
     }
 
     /// A sample of noise as it lies on the device.
-    pub fn flat_noise(&self, noise: &Noise<f32>) -> Vec<f32> {
-        let mut flat = vec![0.0; self.noise_len()];
+    pub fn flat_noise<T: Scalar>(&self, noise: &Noise<T>) -> Vec<f32> {
+        let mut flat = Vec::with_capacity(self.noise_len());
         for (places, of_op) in self.noise_places.iter().zip(&noise.of_ops) {
-            if let Some((inputs, outputs)) = places {
-                flat[inputs.clone()].copy_from_slice(&of_op.inputs);
-                flat[outputs.clone()].copy_from_slice(&of_op.outputs);
+            if places.is_some() {
+                flat.extend(of_op.inputs.iter().chain(&of_op.outputs).map(|x| x.wide() as f32));
             }
         }
         flat
-    }
-
-    /// Where the noise is, to be written by what comes before a pass.
-    pub fn noise_mut(&mut self) -> &mut CudaSlice<f32> {
-        &mut self.noise
     }
 
     /// Buffers for batches of `rows`.
@@ -111,11 +104,11 @@ impl DeviceNetwork {
         let slots = self.network.slots().iter().map(|s| slot(s.width)).collect::<Result<Vec<_>, _>>()?;
         let mut gradients = Vec::new();
         gradients.resize_with(slots.len(), || None);
-        Ok(DevicePass { rows, slots, gradients, output: self.network.outputs()[0] })
+        Ok(DevicePass { rows, slots, gradients, observations: None, output: self.network.outputs()[0] })
     }
 
-    /// The launches of the forward pass, level by level. With `noisy` the noise on the weights is on.
-    pub fn forward(&self, pass: &DevicePass, noisy: bool) -> Plan {
+    /// The launches of the forward pass, level by level, under the sample of noise that is at `noise`, if any.
+    pub fn forward(&self, pass: &DevicePass, noise: Option<Address>) -> Plan {
         let mut ready = vec![0; self.network.slots().len()];
         let mut plan = Plan::default();
         for (i, op) in self.network.ops().iter().enumerate() {
@@ -123,7 +116,7 @@ impl DeviceNetwork {
                 Op::Linear { slots: (from, to), bias, sigma, activation, .. } => {
                     let (inputs, outputs) = self.widths(*from, *to);
                     let mut product = Product::new(Kind::Forward, (pass.rows, outputs), inputs, *activation);
-                    self.weights(i, noisy, &mut product);
+                    self.weights(i, noise, &mut product);
                     product.bias = self.at(bias.start);
                     product.bias_sigma = sigma.as_ref().map_or(0, |(_, bias)| self.at(bias.start));
                     product.left = pass.slot(*from, &self.stream);
@@ -149,7 +142,7 @@ impl DeviceNetwork {
         pass: &mut DevicePass,
         rows: usize,
         gradient: &CudaSlice<f32>,
-        noisy: bool,
+        noise: Option<Address>,
     ) -> Result<Plan, DeviceError> {
         assert!(rows <= pass.rows && gradient.len() >= self.network.total(), "a gradient for these parameters");
         let mut plan = Plan::default();
@@ -157,6 +150,7 @@ impl DeviceNetwork {
         // the level that last wrote a slot's gradient: what adds to it comes after
         let mut written: Vec<Option<usize>> = vec![None; self.network.slots().len()];
         written[pass.output] = Some(0);
+        pass.make_gradient(pass.output, self.network.slots()[pass.output].width, &self.stream)?;
         for (i, op) in self.network.ops().iter().enumerate().rev() {
             match op {
                 Op::Linear { slots: (from, to), weight, bias, sigma, activation } => {
@@ -169,11 +163,11 @@ impl DeviceNetwork {
                         product
                     };
                     let mut by_weight = dz(Kind::ByWeight, (outputs, inputs), rows);
-                    self.noise(i, noisy, &mut by_weight);
+                    self.noise(i, noise, &mut by_weight);
                     by_weight.right = pass.slot(*from, &self.stream);
                     by_weight.result = address(gradient, weight.start, &self.stream);
                     let mut by_bias = dz(Kind::ByBias, (1, outputs), rows);
-                    self.noise(i, noisy, &mut by_bias);
+                    self.noise(i, noise, &mut by_bias);
                     by_bias.result = address(gradient, bias.start, &self.stream);
                     if let Some((weight, bias)) = sigma {
                         by_weight.by_sigma = address(gradient, weight.start, &self.stream);
@@ -184,7 +178,7 @@ impl DeviceNetwork {
                         continue;
                     }
                     let mut by_input = dz(Kind::ByInput, (rows, inputs), outputs);
-                    self.weights(i, noisy, &mut by_input);
+                    self.weights(i, noise, &mut by_input);
                     let level = written[*from].map_or(level, |before| level.max(before));
                     by_input.add = u64::from(written[*from].is_some());
                     pass.make_gradient(*from, self.network.slots()[*from].width, &self.stream)?;
@@ -221,18 +215,18 @@ impl DeviceNetwork {
     }
 
     /// Weights of operation `i` as the right side of `product`.
-    fn weights(&self, i: usize, noisy: bool, product: &mut Product) {
+    fn weights(&self, i: usize, noise: Option<Address>, product: &mut Product) {
         let Op::Linear { weight, sigma, .. } = &self.network.ops()[i] else { return };
         product.right = self.at(weight.start);
         product.sigma = sigma.as_ref().map_or(0, |(weight, _)| self.at(weight.start));
-        self.noise(i, noisy, product);
+        self.noise(i, noise, product);
     }
 
     /// The noise of operation `i`, if it is on.
-    fn noise(&self, i: usize, noisy: bool, product: &mut Product) {
-        if let Some((inputs, outputs)) = self.noise_places[i].as_ref().filter(|_| noisy) {
-            product.noise_in = address(&self.noise, inputs.start, &self.stream);
-            product.noise_out = address(&self.noise, outputs.start, &self.stream);
+    fn noise(&self, i: usize, noise: Option<Address>, product: &mut Product) {
+        if let Some(((inputs, outputs), start)) = self.noise_places[i].as_ref().zip(noise) {
+            let at = |place: &Range<usize>| start + (place.start * size_of::<f32>()) as u64;
+            (product.noise_in, product.noise_out) = (at(inputs), at(outputs));
         }
     }
 
@@ -254,6 +248,8 @@ pub struct DevicePass {
     rows: usize,
     slots: Vec<CudaSlice<f32>>,
     gradients: Vec<Option<CudaSlice<f32>>>,
+    /// Where the observations are, if not in their slot.
+    observations: Option<Address>,
     output: At,
 }
 
@@ -268,22 +264,23 @@ impl DevicePass {
         &mut self.slots[0]
     }
 
+    /// Has plans that are made from now on read the observations from another buffer.
+    pub fn observe_at(&mut self, observations: Address) {
+        self.observations = Some(observations);
+    }
+
     /// The output, row-major.
     pub fn output(&self) -> &CudaSlice<f32> {
         &self.slots[self.output]
     }
 
-    /// The gradient by the output, to be written; made at the first call.
-    pub fn output_gradient(&mut self, stream: &Arc<CudaStream>) -> Result<&mut CudaSlice<f32>, DeviceError> {
-        let len = self.slots[self.output].len();
-        if self.gradients[self.output].is_none() {
-            self.gradients[self.output] = Some(stream.alloc_zeros(len)?);
-        }
-        Ok(self.gradients[self.output].as_mut().expect("it was just made"))
+    /// The output, and the gradient by it, to be written.
+    pub fn output_and_gradient(&mut self) -> (&CudaSlice<f32>, &mut Option<CudaSlice<f32>>) {
+        (&self.slots[self.output], &mut self.gradients[self.output])
     }
 
     fn slot(&self, at: At, stream: &CudaStream) -> Address {
-        address(&self.slots[at], 0, stream)
+        self.observations.filter(|_| at == 0).unwrap_or_else(|| address(&self.slots[at], 0, stream))
     }
 
     fn gradient(&self, at: At, stream: &CudaStream) -> Address {

@@ -11,10 +11,15 @@
 //! | [`learner`] | one update of it over all ranks |
 //! | [`heads`] | what a row costs: plain values, C51, IQN, CQL |
 //! | [`model`] | a network where it is computed, on the host or on a GPU |
+//! | `device_model`, `device_update` | the same on a GPU by our own kernels: a network, and an update as one CUDA graph |
 //! | [`stepper`] | clip and AdamW where the parameters are |
 //! | [`schedule`] | what changes as training goes on |
 
 pub mod collect;
+#[cfg(feature = "cuda")]
+pub mod device_model;
+#[cfg(feature = "cuda")]
+mod device_update;
 pub mod dqn;
 mod error;
 pub mod exchange;
