@@ -1,15 +1,26 @@
 //! foxlaunch seen from outside, and the rules that its source keeps.
 
+mod cgroup;
 mod chaos;
+mod container;
+mod control;
 mod data;
 mod doctor;
 mod evaluating;
+mod events;
+mod faults;
 mod folds;
+mod fuzz_corpus;
 mod hanging;
+mod hostile;
 mod house_rules;
+mod job_control;
 mod launching;
 mod library;
+mod logs;
 mod ls_stop;
+mod metrics;
+mod network;
 mod output;
 mod placing;
 mod progress;
@@ -18,6 +29,7 @@ mod readme;
 mod refusals;
 mod restarting;
 mod resuming;
+mod secrets;
 mod session;
 mod source;
 mod streams;

@@ -5,6 +5,7 @@
 
 use crate::source::{entries, root, text};
 use clap::CommandFactory;
+use foxlaunch::supervisor::record;
 use foxlaunch_shared::{env, exit};
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -50,6 +51,16 @@ fn variables_are_the_codes() {
         let _ = writeln!(table, "| `{name}` | {} |", cell(meaning));
     }
     section("variables", &table);
+}
+
+#[test]
+fn events_are_the_codes() {
+    let mut table = "| event | fields | meaning |\n|---|---|---|\n".to_owned();
+    for (name, fields, meaning) in record::TABLE {
+        let fields = fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(" ");
+        let _ = writeln!(table, "| `{}` | {fields} | {} |", record::written(name), cell(meaning));
+    }
+    section("events", &table);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Reads a run folder into a [`Report`]. What is missing or damaged is named and left out.
 
 use super::chain::Comparison;
+use super::control::Pooled;
 use super::ledger::{self, Deflated, Trial};
 use super::verdict::Verdict;
 use anyhow::Context;
 use foxlaunch_shared::config::Config;
-use foxlaunch_shared::evaluation::{FoldResult, Span, Track, test_digest};
+use foxlaunch_shared::evaluation::{ControlResult, FoldResult, Span, Track, test_digest};
 use foxlaunch_shared::metric::Metric;
 use foxlaunch_shared::run_dir::RunDir;
 use foxlaunch_shared::statistics::{Moments, daily_returns};
@@ -45,6 +46,12 @@ pub struct Report {
     pub test_digest: Option<String>,
     /// Problems of the data by kind, and how often each was met when they were read.
     pub problems: BTreeMap<String, u64>,
+    /// The results of control tasks: the run's own, or each seed's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub control: Vec<ControlResult>,
+    /// Several seeds as one figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooled: Option<Pooled>,
     /// What the folder lacks, a sentence each.
     pub missing: Vec<String>,
     /// The settings, as far as they could be read.
@@ -189,9 +196,32 @@ pub fn collect(run: &RunDir, trials: usize) -> anyhow::Result<Report> {
         }
     });
     let plan_text = text(run.plan(), TEXT_LIMIT, &mut missing);
+    let seeds = run.seeds();
+    if !seeds.is_empty() {
+        let (control, pooled) = of_seeds(run, &seeds, &mut missing);
+        let report = Report {
+            version: 1,
+            run: name,
+            folder,
+            folds: Vec::new(),
+            chained: None,
+            control,
+            pooled,
+            deflated: None,
+            test_digest: None,
+            problems: plan_text.as_deref().map(problems).unwrap_or_default(),
+            missing,
+            config,
+            config_text,
+            plan_text,
+            metrics: Vec::new(),
+        };
+        return Ok(report);
+    }
     let metrics = metrics(run, &mut missing);
     let folds = folds(run, &mut missing);
-    if let Some(config) = &config {
+    let control: Vec<ControlResult> = control(run, &mut missing).into_iter().collect();
+    if let Some(config) = config.as_ref().filter(|config| config.environment.name == "market" && control.is_empty()) {
         for fold in (0..config.folds.count).filter(|fold| folds.iter().all(|found| found.fold != *fold)) {
             missing.push(format!("fold {} of {} has no test result", fold + 1, config.folds.count));
         }
@@ -204,6 +234,7 @@ pub fn collect(run: &RunDir, trials: usize) -> anyhow::Result<Report> {
     let deflated = trial.map(|(trial, daily)| ledger::deflated(&ledger::read(run), &trial, &daily, trials));
     let folds = folds.into_iter().map(FoldReport::from).collect();
     let problems = plan_text.as_deref().map(problems).unwrap_or_default();
+    let pooled = None;
     Ok(Report {
         version: 1,
         run: name,
@@ -213,6 +244,8 @@ pub fn collect(run: &RunDir, trials: usize) -> anyhow::Result<Report> {
         deflated,
         test_digest,
         problems,
+        control,
+        pooled,
         missing,
         config,
         config_text,
@@ -241,6 +274,51 @@ impl Report {
 fn problems(plan: &str) -> BTreeMap<String, u64> {
     let plan: serde_json::Value = serde_json::from_str(plan).unwrap_or_default();
     serde_json::from_value(plan["data"]["problems"].clone()).unwrap_or_default()
+}
+
+/// The results of `seeds` below `run`, and all of them as one figure. A market's seeds are there as figures alone.
+fn of_seeds(run: &RunDir, seeds: &[u64], missing: &mut Vec<String>) -> (Vec<ControlResult>, Option<Pooled>) {
+    let (mut control, mut figures) = (Vec::new(), Vec::new());
+    let mut what = "mean return of the last weights";
+    for seed in seeds {
+        let report = match collect(&run.seed(*seed), 0) {
+            Ok(report) => report,
+            Err(error) => {
+                missing.push(format!("seed {seed}: {error:#}"));
+                continue;
+            }
+        };
+        if let Some(result) = report.control.first() {
+            figures.push((*seed, result.last.as_ref().unwrap_or(&result.best).mean));
+        } else if let Some(chained) = &report.chained {
+            what = "return over all test parts";
+            figures.push((*seed, chained.policy.total_return));
+        } else {
+            missing.push(format!("seed {seed} has no result"));
+        }
+        control.extend(report.control);
+    }
+    (control, Pooled::of(what, figures))
+}
+
+/// The result of a control task, if there is one.
+fn control(run: &RunDir, missing: &mut Vec<String>) -> Option<ControlResult> {
+    let path = run.control();
+    if !path.is_file() {
+        return None;
+    }
+    let text = text(path, FOLD_LIMIT, missing)?;
+    match serde_json::from_str::<ControlResult>(&text) {
+        Ok(result) if !result.best.returns.is_empty() => Some(result),
+        Ok(_) => {
+            missing.push("control.json: it holds no episode".to_owned());
+            None
+        }
+        Err(error) => {
+            missing.push(format!("control.json: {error}"));
+            None
+        }
+    }
 }
 
 impl From<FoldResult> for FoldReport {

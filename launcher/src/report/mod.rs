@@ -1,14 +1,15 @@
 //! What a run came to, for a person and for a program: [`write`] makes `report.html` and `report.json`.
 //!
-//! [`collect`] reads the run folder, [`chain`] joins the folds' test parts, [`ledger`] counts the trials behind a result,
-//! [`verdict`] and [`figures`] say what the numbers allow to say, [`plots`] draws, [`render`] lays out the page,
-//! [`compare`] puts runs side by side. Only test parts are shown as results.
+//! [`collect`] reads the run folder, [`chain`] joins the folds' test parts, [`control`] has what is no market, [`ledger`]
+//! counts the trials behind a result, [`verdict`] and [`figures`] say what the numbers allow to say, [`plots`] draws,
+//! [`render`] lays out the page, [`compare`] puts runs side by side. Only test parts are shown as results.
 
 mod axis;
 pub mod calendar;
 pub mod chain;
 pub mod collect;
 pub mod compare;
+pub mod control;
 mod curves;
 pub mod figures;
 pub mod ledger;

@@ -117,6 +117,8 @@ impl FoldsConfig {
 pub struct EnvironmentConfig {
     /// Its registered name.
     pub name: String,
+    /// The registered name of the reward; empty for the environment's own.
+    pub reward: String,
     /// How many are stepped side by side, over all workers.
     pub streams: usize,
     /// Bars of a training episode.
@@ -133,6 +135,8 @@ pub struct EnvironmentConfig {
     pub borrow_bps: f64,
     /// What the learner's rewards are multiplied by.
     pub reward_scale: f64,
+    /// Greedy episodes of an evaluation where there are no bars to evaluate on.
+    pub evaluation_episodes: usize,
 }
 
 impl EnvironmentConfig {
@@ -163,6 +167,8 @@ impl EnvironmentConfig {
         }
         let borrow = self.borrow_bps;
         require((0.0..=1e5).contains(&borrow), "environment.borrow_bps", borrow, "must be from 0 to 100000")?;
+        let e = self.evaluation_episodes;
+        require((1..=1 << 20).contains(&e), "environment.evaluation_episodes", e, "must be from 1 to 2^20")?;
         let s = self.reward_scale;
         require(s.is_finite() && s > 0.0, "environment.reward_scale", s, "must be above 0")
     }

@@ -6,5 +6,6 @@
 mod data_parallel;
 mod finance;
 pub(crate) mod harness;
+mod policy;
 mod replay;
 mod values;

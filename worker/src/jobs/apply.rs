@@ -17,13 +17,14 @@ use std::path::{Path, PathBuf};
 pub(super) fn evaluate(config: &Path, run: PathBuf, fold: Option<usize>) -> Result<FoldResult, JobError> {
     let config = read_config(config)?;
     let dataset = data::load(&config)?;
-    let mut trained = Trained::open(&RunDir::new(run), &config, fold)?;
+    let trained = Trained::open(&RunDir::new(run), &config, fold)?;
     let market = trained.market(&dataset)?;
     let nothing = || Part { ranges: dataset.instruments().iter().map(|_| 0..0).collect() };
     let index = trained.fold();
     let fold = Fold { index, train: nothing(), validation: nothing(), test: market.part().clone() };
     let streams = Streams::new(config.train.seed).part(index as u64);
-    let mut policy = |observations: &[f32], rows: usize| Ok(trained.act(observations, rows)?);
+    let mut algorithm = trained.policy(&market)?;
+    let mut policy = |observations: &[f32], rows: usize| Ok(algorithm.act(observations, rows)?);
     Ok(fold_result(&market, &fold, &streams, &mut policy).map_err(TrainError::Evaluation)?)
 }
 
@@ -39,7 +40,7 @@ pub(super) fn predict(configs: &[PathBuf], runs: &[PathBuf]) -> Result<String, J
     for (config, run) in configs.iter().zip(runs) {
         let config = read_config(config)?;
         let dataset = data::load(&config)?;
-        let mut trained = Trained::open(&RunDir::new(run), &config, None)?;
+        let trained = Trained::open(&RunDir::new(run), &config, None)?;
         let market = trained.market(&dataset)?;
         let positions = trained.positions(&market)?;
         for ((instrument, range), positions) in dataset.instruments().iter().zip(&market.part().ranges).zip(positions) {

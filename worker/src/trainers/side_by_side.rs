@@ -1,4 +1,4 @@
-//! Whole folds on different ranks (`parallel.mode = folds`): each rank trains every so manyth fold as a world of one, in
+//! Whole folds on different ranks (`parallel.work = folds`): each rank trains every so manyth fold as a world of one, in
 //! a folder of its own below the run's, and hears nothing of the others. The numbers are those of one rank that trains
 //! all folds, one after another.
 //!
@@ -10,14 +10,18 @@
 //! or a rank of a later attempt: each step leaves a whole state, and doing it again changes nothing.
 
 use super::TrainError;
-use super::run::{Ending, train_folds};
+use super::run::Ending;
 use super::session::Session;
+use super::start::{market_task, train_folds};
 use crate::data::{Dataset, Fold};
+use crate::environments::market::Market;
+use crate::environments::rewarded::Reward;
 use crate::world::World;
 use foxlaunch_shared::config::Config;
 use foxlaunch_shared::run_dir::RunDir;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Trains this rank's share of `folds`.
 pub(super) fn train(
@@ -27,6 +31,7 @@ pub(super) fn train(
     folds: &[Fold],
     run: &RunDir,
     resume: bool,
+    reward: Option<&Arc<Reward<Market>>>,
 ) -> Result<Ending, TrainError> {
     let (rank, ranks) = (world.rank().index(), world.world_size().index());
     for fold in folds.iter().skip(rank).step_by(ranks) {
@@ -36,9 +41,9 @@ pub(super) fn train(
         if resume && run.fold(fold.index).exists() && !own.path().exists() {
             continue;
         }
-        let ended = world.apart(|world| {
-            let mut session = Session::open(world, config, dataset, &own, resume, folds.len())?;
-            train_folds(world, &mut session, dataset, std::slice::from_ref(fold))
+        let ended = world.alone(0, |world| {
+            let mut session = Session::open(world, config, market_task(dataset, folds.len()), &own, resume)?;
+            train_folds(world, &mut session, dataset, std::slice::from_ref(fold), reward)
         })?;
         if ended == Ending::Stopped {
             return Ok(Ending::Stopped);

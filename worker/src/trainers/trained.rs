@@ -1,15 +1,17 @@
 //! A policy as a run left it: the best weights of a fold, and what one must know besides to act by them.
 
 use super::TrainError;
-use super::learner::{Learner, LearnerSettings};
+use super::run::Algorithm;
+use super::start::fresh;
 use crate::checkpoint::{self, CheckpointError, Name};
+use crate::collectives::Solo;
 use crate::data::{DataError, Dataset, Part, Scaler};
 use crate::environments::Environment;
 use crate::environments::market::Market;
 use crate::evaluate::BATCH_ROWS;
 use crate::parallel::Shards;
 use crate::seed::Streams;
-use candle_core::Device;
+use crate::world::World;
 use foxlaunch_shared::config::Config;
 use foxlaunch_shared::ids::{Rank, WorldSize};
 use foxlaunch_shared::run_dir::RunDir;
@@ -28,7 +30,7 @@ pub struct Trained {
     fold: usize,
     config: Config,
     recipe: Recipe,
-    learner: Learner,
+    weights: Vec<u8>,
 }
 
 impl Trained {
@@ -48,12 +50,8 @@ impl Trained {
         let loaded = checkpoint::read(&place)?;
         let recipe: Recipe = serde_json::from_slice(loaded.file(super::session::RECIPE)?)
             .map_err(|e| CheckpointError::damaged(&place, format!("{}: {e}", super::session::RECIPE)))?;
-        let settings = LearnerSettings::new(config, recipe.scaler.len() + 1, recipe.positions.len());
-        let shards = Shards::new(1, WorldSize(1), Rank(0))?;
-        let mut learner = Learner::new(settings, shards, 1, &Device::Cpu, &Streams::new(config.train.seed))?;
-        let layout = learner.layout().clone();
-        learner.online_mut().load(loaded.file(checkpoint::MODEL)?, &layout)?;
-        Ok(Trained { fold, config: config.clone(), recipe, learner })
+        let weights = loaded.file(checkpoint::MODEL)?.to_vec();
+        Ok(Trained { fold, config: config.clone(), recipe, weights })
     }
 
     /// Which fold it was trained in, from 0.
@@ -74,14 +72,19 @@ impl Trained {
         Ok(Market::new(dataset, &Part::whole(dataset), &self.recipe.scaler, &environment)?)
     }
 
-    /// The greedy action for each of `rows` row-major observations.
-    pub fn act(&mut self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError> {
-        self.learner.greedy(observations, rows)
+    /// The algorithm with the weights of this policy, to act in `market`.
+    pub fn policy<'a>(&'a self, market: &'a Market) -> Result<Box<dyn Algorithm<Action = usize> + 'a>, TrainError> {
+        let mut world = World::with_collective(Box::new(Solo::new()));
+        let shards = Shards::new(1, WorldSize(1), Rank(0))?;
+        let mut policy = fresh(market, &self.config, Streams::new(self.config.train.seed), shards, &mut world)?;
+        policy.set_weights(&self.weights)?;
+        Ok(policy)
     }
 
     /// The position that it holds after each usable bar of each instrument, as a share of equity, when it begins flat:
     /// also after the last bar, whose decision is yet to be filled.
-    pub fn positions(&mut self, market: &Market) -> Result<Vec<Vec<f64>>, TrainError> {
+    pub fn positions(&self, market: &Market) -> Result<Vec<Vec<f64>>, TrainError> {
+        let mut policy = self.policy(market)?;
         let (width, held) = (market.observation_len(), market.actions());
         let mut all = Vec::with_capacity(market.part().ranges.len());
         for (instrument, range) in market.part().ranges.iter().enumerate() {
@@ -94,7 +97,7 @@ impl Trained {
                 for ((bar, position), out) in rows.iter().zip(batch.chunks_exact_mut(width)) {
                     market.observe(&market.at(instrument, *bar, *position), out);
                 }
-                actions.extend(self.act(&batch, BATCH_ROWS)?.into_iter().take(rows.len()));
+                actions.extend(policy.act(&batch, BATCH_ROWS)?.into_iter().take(rows.len()));
             }
             let mut position = usize::from(market.flat());
             let step = |actions: &[usize]| {
