@@ -22,7 +22,7 @@ pub fn intervals(returns: &[f64], per_year: f64) -> Intervals {
     if n < 10 {
         return Intervals { sharpe: [0.0; 2], total: [0.0; 2] };
     }
-    let mut random = SplitMix(0x5eed_0f_f0c5);
+    let mut random = SplitMix(0x005e_ed0f_f0c5);
     let go_on = 1.0 - 1.0 / (n as f64).cbrt();
     let (mut sharpes, mut totals) = (Vec::with_capacity(DRAWS), Vec::with_capacity(DRAWS));
     let mut drawn = Vec::with_capacity(n);
