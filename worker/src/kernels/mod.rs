@@ -38,5 +38,7 @@ pub mod softmax;
 pub mod td;
 #[cfg(test)]
 mod tests;
+mod wide;
 
 pub use scalar::Scalar;
+pub use wide::widest;
