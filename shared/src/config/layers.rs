@@ -111,7 +111,8 @@ impl Layers {
                 let nearest = nearest(&key, self.keys());
                 return Err(ConfigError::UnknownKey { origin, key, nearest });
             };
-            let value = fit(default, value).map_err(|got| ConfigError::WrongType {
+            let item = if key == "train.seeds" { Value::Integer(0) } else { Value::String(String::new()) };
+            let value = fit(default, value, &item).map_err(|got| ConfigError::WrongType {
                 origin: origin.clone(),
                 key: key.clone(),
                 expected: type_name(default),
@@ -147,6 +148,13 @@ impl Layers {
             let section = document.entry(section).or_insert_with(|| Value::Table(Table::new()));
             section.as_table_mut().expect("just made").insert(name.to_owned(), value.clone());
         }
+        // rewards are scaled for markets, where they are small
+        if values.get("environment.name").is_some_and(|(name, _)| name.as_str() != Some("market"))
+            && values.get("environment.reward_scale").is_some_and(|(_, origin)| origin == "default")
+            && let Some(section) = document.get_mut("environment").and_then(Value::as_table_mut)
+        {
+            section.insert("reward_scale".to_owned(), Value::Float(1.0));
+        }
         let origin_of = |key: &str| values.get(key).map_or("default", |(_, origin)| origin).to_owned();
         // The one thing a value of the right type can still be wrong in here is its sign.
         for (key, (value, origin)) in &values {
@@ -174,15 +182,14 @@ impl Layers {
     }
 }
 
-/// Makes `value` of the default's type, or says what it is instead.
-fn fit(default: &Value, value: Value) -> Result<Value, String> {
+/// Makes `value` of the default's type, or says what it is instead. An empty default array is one of things like `item`.
+fn fit(default: &Value, value: Value, item: &Value) -> Result<Value, String> {
     match (default, value) {
         (Value::Float(_), Value::Integer(n)) => Ok(Value::Float(n as f64)),
         (Value::Float(_), Value::Float(x)) if !x.is_finite() => Err(x.to_string()),
         (Value::Array(of), Value::Array(items)) => {
-            // An empty default array is one of strings: `data.instruments`.
-            let element = of.first().cloned().unwrap_or(Value::String(String::new()));
-            items.into_iter().map(|item| fit(&element, item)).collect::<Result<_, _>>().map(Value::Array)
+            let element = of.first().unwrap_or(item);
+            items.into_iter().map(|value| fit(element, value, item)).collect::<Result<_, _>>().map(Value::Array)
         }
         (default, value) if default.same_type(&value) => Ok(value),
         (Value::String(_), value @ (Value::Integer(_) | Value::Float(_) | Value::Boolean(_))) => {
@@ -206,12 +213,12 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// The key among `known` that `key` was probably meant to be.
-fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+/// The key or name among `known` that `key` was probably meant to be.
+pub fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let last = |k: &str| k.rsplit('.').next().unwrap_or(k).to_owned();
     known
         .map(|k| (strsim::jaro_winkler(key, k).max(strsim::jaro_winkler(&last(key), &last(k)) - 0.02), k))
         .filter(|(likeness, _)| *likeness > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)))
         .map(|(_, k)| k.to_owned())
 }

@@ -109,3 +109,32 @@ fn the_digest_covers_numbers_and_not_the_rhythm_of_logs() {
     assert_eq!(base.digest(), logs.digest());
     assert_ne!(base.digest(), gamma.digest());
 }
+
+#[test]
+fn each_algorithm_is_held_to_its_own_limits() {
+    let ppo = |pair: &str| resolve([Layer::from_pairs("--set", ["train.algorithm=ppo", pair]).unwrap()]);
+    // 16 streams of 128 steps
+    assert!(ppo("ppo.batch_size=2048").is_ok());
+    assert!(ppo("ppo.batch_size=2049").unwrap_err().to_string().contains("ppo.rollout_steps times"));
+    assert!(resolve([set("ppo.batch_size=2049")]).is_ok(), "another algorithm's setting");
+    assert!(ppo("dqn.train_every=7").is_ok() && resolve([set("dqn.train_every=7")]).is_err());
+    assert!(ppo("parallel.virtual_shards=17").unwrap_err().to_string().contains("ppo.batch_size"));
+    assert!(ppo("ppo.activation=gelu").unwrap_err().to_string().contains("gelu"));
+    assert!(resolve([set("train.algorithm=a2c")]).unwrap_err().to_string().contains("a2c"));
+    let config = ppo("network.hidden_dim_base=128").unwrap();
+    assert_eq!((config.block_steps(), config.batch_rows()), (2048, 256));
+    assert_eq!(config.network.actor_critic_widths(&config.ppo), (vec![128, 64], vec![256, 128, 64]));
+}
+
+#[test]
+fn seeds_are_a_list_of_whole_numbers_and_rewards_are_scaled_for_markets_alone() {
+    assert_eq!(resolve([set("train.seeds=[3, 0]")]).unwrap().train.seeds, [3, 0]);
+    assert!(resolve([set("train.seeds=[3, 3]")]).unwrap_err().to_string().contains("different"));
+    assert!(resolve([set("train.seeds=[\"a\"]")]).is_err());
+    assert_eq!(resolve([set("data.instruments=[7]")]).unwrap().data.instruments, ["7"]);
+    let scale = |pairs: &[&str]| {
+        resolve([Layer::from_pairs("--set", pairs.iter().copied()).unwrap()]).unwrap().environment.reward_scale
+    };
+    assert_eq!((scale(&[]), scale(&["environment.name=cartpole"])), (100.0, 1.0));
+    assert_eq!(scale(&["environment.name=cartpole", "environment.reward_scale=100"]), 100.0);
+}

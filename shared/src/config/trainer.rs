@@ -3,12 +3,36 @@
 use super::{Refused, require};
 use serde::{Deserialize, Serialize};
 
+/// What trains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AlgorithmConfig {
+    /// Deep Q-network.
+    Dqn,
+    /// Proximal policy optimisation.
+    Ppo,
+}
+
+impl AlgorithmConfig {
+    /// Its name, as in a settings file.
+    pub fn name(self) -> &'static str {
+        match self {
+            AlgorithmConfig::Dqn => "dqn",
+            AlgorithmConfig::Ppo => "ppo",
+        }
+    }
+}
+
 /// `[train]`: seed, length, rhythm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainConfig {
+    /// What trains.
+    pub algorithm: AlgorithmConfig,
     /// Every random stream is derived from it.
     pub seed: u64,
+    /// Seeds to train one after another, or with `parallel.work = "seeds"` side by side, in place of `seed`.
+    pub seeds: Vec<u64>,
     /// Environment steps for each fold, over all workers.
     pub steps: u64,
     /// Updates between two metric records.
@@ -25,6 +49,11 @@ impl TrainConfig {
     pub(super) fn check(&self) -> Refused {
         // TOML's integers are signed
         require(self.seed <= i64::MAX as u64, "train.seed", self.seed, "must be below 2^63")?;
+        let mut seeds = self.seeds.clone();
+        seeds.sort_unstable();
+        seeds.dedup();
+        let sane = seeds.len() == self.seeds.len() && seeds.iter().all(|seed| *seed <= i64::MAX as u64);
+        require(sane, "train.seeds", format!("{:?}", self.seeds), "must be different and below 2^63")?;
         require(self.steps > 0, "train.steps", self.steps, "must be at least 1")?;
         require(self.log_every > 0, "train.log_every", self.log_every, "must be at least 1")?;
         require(self.evaluate_every > 0, "train.evaluate_every", self.evaluate_every, "must be at least 1")?;
@@ -63,10 +92,22 @@ impl OptimizerConfig {
     }
 }
 
+/// What workers share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Work {
+    /// The rows of each batch: all workers train one model.
+    Data,
+    /// Seeds: each worker trains whole models by itself.
+    Seeds,
+}
+
 /// `[parallel]`: how workers share the work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParallelConfig {
+    /// What workers share.
+    pub work: Work,
     /// Parts of the global batch whose gradients are added in fixed order; 0 stands for one per worker.
     pub virtual_shards: usize,
     /// 1 for averaged gradients in every update, N for averaged parameters every N updates.

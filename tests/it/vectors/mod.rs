@@ -5,5 +5,6 @@
 
 mod data_parallel;
 pub(crate) mod harness;
+mod policy;
 mod replay;
 mod values;

@@ -27,7 +27,7 @@ impl Activation {
             Activation::None => {}
             // not `max`, which would hide what is not a number
             Activation::Relu => widest(|| z.iter_mut().for_each(|z| *z = if *z < T::ZERO { T::ZERO } else { *z })),
-            Activation::Tanh => z.iter_mut().for_each(|z| *z = z.tanh()),
+            Activation::Tanh => T::tanh_all(z),
         }
     }
 

@@ -47,6 +47,9 @@ pub trait Scalar:
     /// The hyperbolic tangent.
     fn tanh(self) -> Self;
 
+    /// The hyperbolic tangent of each, in place; in 32 bits quicker than one by one, and within 3e-7.
+    fn tanh_all(values: &mut [Self]);
+
     /// The cosine.
     fn cos(self) -> Self;
 
@@ -67,7 +70,7 @@ pub trait Scalar:
 }
 
 macro_rules! scalar {
-    ($t:ident) => {
+    ($t:ident, $tanh_all:expr) => {
         impl Scalar for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -100,6 +103,10 @@ macro_rules! scalar {
             #[inline]
             fn tanh(self) -> Self {
                 $t::tanh(self)
+            }
+
+            fn tanh_all(values: &mut [Self]) {
+                $tanh_all(values)
             }
 
             #[inline]
@@ -135,5 +142,5 @@ macro_rules! scalar {
     };
 }
 
-scalar!(f32);
-scalar!(f64);
+scalar!(f32, super::tanh::tanh_all);
+scalar!(f64, |values: &mut [f64]| values.iter_mut().for_each(|x| *x = x.tanh()));

@@ -3,6 +3,7 @@
 use super::categorical::{Support, cross_entropy};
 use super::linear::{self, Activation};
 use super::matrix::Panels;
+use super::policy::{Clipping, Policy, Rows, Sums, clipped_loss};
 use super::{conservative, dueling, noisy, product, quantile, softmax, td};
 
 fn numbers(seed: usize, len: usize) -> Vec<f64> {
@@ -188,4 +189,82 @@ fn what_is_no_number_is_not_hidden() {
         assert!(cross_entropy(&[0.0; 5], &m, 1.0, &mut [0.0; 5], &mut gradient).is_nan());
     }
     assert!(quantile::huber(&[0.0f32], &[f32::NAN], &[0.5], 1.0, 1.0, &mut [0.0]).is_nan());
+}
+
+#[test]
+fn the_clipped_losses_have_the_slopes_of_their_sum() {
+    let (rows, dims) = (6, 2);
+    let (values, old_values, returns) = (numbers(1, rows), numbers(2, rows), numbers(3, rows));
+    let (advantages, old) = (numbers(4, rows), numbers(5, rows));
+    let log_std = [-0.3, 0.2];
+    let how = Clipping { clip: 0.2, value_clip: Some(0.3), value_coefficient: 0.7, entropy_coefficient: 0.05 };
+    for gaussian in [false, true] {
+        let width = if gaussian { dims } else { 4 };
+        let outputs = numbers(6, rows * width);
+        let actions: Vec<f32> = match gaussian {
+            true => numbers(7, rows * dims).iter().map(|x| *x as f32).collect(),
+            false => (0..rows).map(|i| (i % 4) as f32).collect(),
+        };
+        fn policy_of(gaussian: bool, log_std: &[f64]) -> Policy<'_, f64> {
+            if gaussian { Policy::Gaussian { log_std } } else { Policy::Categorical }
+        }
+        // some ratios within the clip, some far from it
+        let old_log_probs: Vec<f64> = (0..rows)
+            .map(|i| {
+                let action = &actions[i * actions.len() / rows..(i + 1) * actions.len() / rows];
+                let mut room = vec![0.0; width];
+                let of_row = &outputs[i * width..(i + 1) * width];
+                policy_of(gaussian, &log_std).evaluate(of_row, action, &mut room).0 + 0.2 * old[i]
+            })
+            .collect();
+        let loss = |outputs: &[f64], values: &[f64], log_std: &[f64]| {
+            let rows = Rows {
+                outputs,
+                values,
+                actions: &actions,
+                old_log_probs: &old_log_probs,
+                old_values: &old_values,
+                advantages: &advantages,
+                returns: &returns,
+            };
+            let mut g = (vec![0.0; outputs.len()], vec![0.0; values.len()], vec![0.0; dims]);
+            let mut sums = Sums::default();
+            clipped_loss(policy_of(gaussian, log_std), rows, how, &mut g.0, &mut g.1, &mut g.2, &mut sums);
+            (sums.policy + 0.7 * sums.value - 0.05 * sums.entropy, sums.clipped, g)
+        };
+        let (_, clipped, (by_outputs, by_values, by_log_std)) = loss(&outputs, &values, &log_std);
+        assert!(clipped > 0.0 && clipped < rows as f64, "{clipped}");
+        differences(&outputs, &by_outputs, |x| loss(x, &values, &log_std).0);
+        differences(&values, &by_values, |x| loss(&outputs, x, &log_std).0);
+        if gaussian {
+            differences(&log_std, &by_log_std, |x| loss(&outputs, &values, x).0);
+        }
+    }
+}
+
+#[test]
+fn huge_logits_stay_finite_and_draws_follow_their_shares() {
+    let policy = Policy::<f32>::Categorical;
+    for logits in [[200f32, -200.0, 0.0], [-200.0, -200.0, -200.0], [1e30, -1e30, 0.0]] {
+        let mut room = [0.0; 3];
+        for action in [0f32, 1.0, 2.0] {
+            let (log_prob, entropy) = policy.evaluate(&logits, &[action], &mut room);
+            assert!(log_prob.is_finite() && entropy.is_finite(), "{logits:?} {log_prob} {entropy}");
+            policy.backward(&[action], entropy, (1.0, 1.0), &mut room, &mut []);
+            assert!(room.iter().all(|g| g.is_finite()), "{logits:?} {room:?}");
+        }
+    }
+    let logits = [1.0f32, 0.0, -1e30];
+    let mut counts = [0; 3];
+    for i in 0..1000 {
+        let mut action = [9.0];
+        policy.sample(&logits, &mut action, &mut |_| f64::from(i) / 1000.0);
+        counts[action[0] as usize] += 1;
+    }
+    // e / (e + 1) of them
+    assert_eq!((counts[0] + counts[1], counts[2]), (1000, 0));
+    assert!((730..=732).contains(&counts[0]), "{counts:?}");
+    let mut action = [0.0];
+    policy.sample(&[0.0, -1e30], &mut action, &mut |_| 1.0);
+    assert_eq!(action[0], 0.0, "never one without a share");
 }

@@ -129,6 +129,11 @@ impl Network {
         &self.parameters
     }
 
+    /// The parameter called `name`.
+    pub fn parameter(&self, name: &str) -> Option<&Parameter> {
+        self.parameters.binary_search_by(|p| p.name.as_str().cmp(name)).ok().map(|at| &self.parameters[at])
+    }
+
     /// Values in an observation.
     pub fn observation_len(&self) -> usize {
         self.slots[0].width
@@ -260,6 +265,12 @@ impl Builder {
         let to = self.slot(self.slots[features].width, Per::Sample);
         self.ops.push(Op::Product { features, embeddings, to });
         to
+    }
+
+    /// A parameter of `len` values that no operation reads, as deviations that are the same in all states: all are `value` at
+    /// first. Who uses it adds its gradient.
+    pub fn free(&mut self, name: &str, len: usize, value: f64) {
+        self.parameter(name, &[len], Init::Constant(value));
     }
 
     /// The network that is made for `outputs`.

@@ -78,7 +78,7 @@ pub type Values<'a> = dyn FnMut(&[f32], usize) -> Result<Vec<f32>, TrainError> +
 
 impl<S: Clone + Serialize + serde::de::DeserializeOwned> Collected<S> {
     /// `count` fresh streams of `env` with windows of `n_step` steps and discount `gamma`.
-    pub fn new<E: Environment<State = S>>(
+    pub fn new<E: Environment<State = S, Action = usize>>(
         env: &E,
         count: usize,
         n_step: usize,
@@ -106,7 +106,7 @@ impl<S: Clone + Serialize + serde::de::DeserializeOwned> Collected<S> {
     }
 
     /// Steps every stream, the owned ones here, and gives what came of it.
-    pub fn block<E: Environment<State = S>>(
+    pub fn block<E: Environment<State = S, Action = usize>>(
         &mut self,
         env: &E,
         world: &mut World,
@@ -135,7 +135,7 @@ impl<S: Clone + Serialize + serde::de::DeserializeOwned> Collected<S> {
     }
 
     /// For each owned stream the steps it took, which the stream itself does not see yet.
-    fn step_owned<E: Environment<State = S>>(
+    fn step_owned<E: Environment<State = S, Action = usize>>(
         &self,
         env: &E,
         shards: &Shards,

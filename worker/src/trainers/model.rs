@@ -1,4 +1,5 @@
-//! A network where it is computed: on the host by our kernels, on a GPU by candle. A trainer sees no difference: parameters
+//! A network where it is computed: on the host by our kernels, on a GPU by ours or, where one is missing there, by candle. A
+//! trainer sees no difference: parameters
 //! in the order of their names, outputs on the host, and gradients in one flat buffer.
 
 use super::TrainError;
@@ -11,6 +12,7 @@ use crate::parallel::{FlatGradients, HostFloat, Layout, weights};
 use crate::seed::Streams;
 use candle_core::{DType, Device, Tensor};
 use foxlaunch_shared::ids::WorldSize;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// f32 or f64.
@@ -22,8 +24,11 @@ impl<T: Moment + HostFloat> Float for T {}
 pub enum Model<T> {
     /// On the host.
     Host(HostNetwork<T>),
-    /// On a device.
+    /// On a device, by candle.
     Candle(CandleNetwork),
+    /// On a device, by our kernels.
+    #[cfg(feature = "cuda")]
+    Device(Box<super::device_model::DeviceModel>),
 }
 
 /// What a model computed for one batch.
@@ -69,17 +74,40 @@ impl<T: Float> Model<T> {
         })
     }
 
+    /// As [`Model::new`], for a network of action values, which `device_update` updates: on a GPU by our kernels, if there
+    /// is one for each of its operations.
+    pub fn of_values(network: Arc<Network>, device: &Device, streams: &Streams) -> Result<Model<T>, TrainError> {
+        #[cfg(feature = "cuda")]
+        if device.is_cuda()
+            && T::DTYPE == DType::F32
+            && let Some(model) = super::device_model::DeviceModel::new(&network, device, streams)?
+        {
+            return Ok(Model::Device(Box::new(model)));
+        }
+        Model::new(network, device, streams)
+    }
+
     /// The order of the parameters of `network`.
     pub fn layout(network: &Network) -> Layout {
         let named = network.parameters().iter().map(|p| (p.name.clone(), p.shape.clone(), T::DTYPE));
         Layout::from_named(named)
     }
 
+    /// The list of operations.
+    pub fn network(&self) -> &Network {
+        match self {
+            Model::Host(host) => host.network(),
+            Model::Candle(candle) => candle.network(),
+            #[cfg(feature = "cuda")]
+            Model::Device(model) => model.network.network(),
+        }
+    }
+
     /// Room for what it computes.
     pub fn pass(&self) -> ModelPass<T> {
         match self {
             Model::Host(_) => ModelPass::Host(Pass::new()),
-            Model::Candle(_) => ModelPass::Candle { graph: Vec::new(), outputs: Vec::new(), gradients: Vec::new() },
+            _ => ModelPass::Candle { graph: Vec::new(), outputs: Vec::new(), gradients: Vec::new() },
         }
     }
 
@@ -88,6 +116,8 @@ impl<T: Float> Model<T> {
         match self {
             Model::Host(host) => host.set_noise(noise),
             Model::Candle(candle) => candle.set_noise(noise.as_ref())?,
+            #[cfg(feature = "cuda")]
+            Model::Device(model) => model.set_noise(noise.as_ref())?,
         }
         Ok(())
     }
@@ -127,22 +157,28 @@ impl<T: Float> Model<T> {
                 *outputs = graph.iter().map(host).collect::<Result<_, _>>()?;
                 *gradients = outputs.iter().map(|output| vec![T::ZERO; output.len()]).collect();
             }
+            #[cfg(feature = "cuda")]
+            (Model::Device(model), ModelPass::Candle { outputs, .. }) => {
+                let values = model.forward(observations, rows)?;
+                *outputs = vec![values.into_iter().map(|x| T::of(f64::from(x))).collect()];
+            }
             _ => return Err(elsewhere()),
         }
         Ok(())
     }
 
-    /// The gradient by all parameters of what has the gradients that were written into `pass` by its outputs, added to
-    /// `gradients`, which are zero.
+    /// The gradient by all parameters of what has the gradients that were written into `pass` by its outputs: into `into`,
+    /// which are zero, or with `add` added to what is there.
     pub fn backward(
         &mut self,
         layout: &Layout,
         pass: &mut ModelPass<T>,
         into: &mut FlatGradients,
+        add: bool,
     ) -> Result<(), TrainError> {
         match (self, pass) {
             (Model::Host(host), ModelPass::Host(pass)) => {
-                host.backward(pass, into.host_mut::<T>().ok_or_else(elsewhere)?, false);
+                host.backward(pass, into.host_mut::<T>().ok_or_else(elsewhere)?, add);
             }
             (Model::Candle(candle), ModelPass::Candle { graph, gradients, .. }) => {
                 // The derivative of the sum of output times slope, slopes held fixed, is the loss's derivative: the loss
@@ -177,6 +213,8 @@ impl<T: Float> Model<T> {
         match self {
             Model::Host(host) => stepper.step_flat(host.values_mut(), gradients, norm, max_norm),
             Model::Candle(candle) => stepper.step(candle.variables(), gradients, norm, max_norm),
+            #[cfg(feature = "cuda")]
+            Model::Device(_) => Err(elsewhere()), // its updates are steps themselves: `device_update`
         }
     }
 
@@ -198,6 +236,8 @@ impl<T: Float> Model<T> {
                     }
                 }
             }
+            #[cfg(feature = "cuda")]
+            (Model::Device(mine), Model::Device(theirs)) => mine.follow(theirs, tau)?,
             _ => return Err(elsewhere()),
         }
         Ok(())
@@ -211,6 +251,11 @@ impl<T: Float> Model<T> {
         match self {
             Model::Host(host) => collective.all_reduce(T::buffer(host.values_mut()), ReduceOp::Avg)?,
             Model::Candle(candle) => weights::average(layout, candle.parameters(), collective)?,
+            #[cfg(feature = "cuda")]
+            Model::Device(model) => {
+                collective
+                    .all_reduce(crate::collectives::Buffer::CudaF32(model.network.values_mut()), ReduceOp::Avg)?;
+            }
         }
         Ok(())
     }
@@ -220,6 +265,8 @@ impl<T: Float> Model<T> {
         Ok(match self {
             Model::Host(host) => checkpoint::flat_bytes(layout, host.values())?,
             Model::Candle(candle) => checkpoint::weights_bytes(layout, candle.parameters())?,
+            #[cfg(feature = "cuda")]
+            Model::Device(model) => checkpoint::flat_bytes(layout, &model.values()?)?,
         })
     }
 
@@ -228,6 +275,70 @@ impl<T: Float> Model<T> {
         match self {
             Model::Host(host) => checkpoint::load_flat(bytes, layout, host.values_mut())?,
             Model::Candle(candle) => checkpoint::load_weights(bytes, layout, candle.parameters())?,
+            #[cfg(feature = "cuda")]
+            Model::Device(model) => {
+                let mut values = vec![0f32; layout.total()];
+                checkpoint::load_flat(bytes, layout, &mut values)?;
+                model.set_values(&values)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds `slope` to the gradient of the parameters at `place`, which no operation reads.
+    pub fn add_slope(
+        &self,
+        layout: &Layout,
+        place: Range<usize>,
+        slope: &[T],
+        into: &mut FlatGradients,
+    ) -> Result<(), TrainError> {
+        match self {
+            Model::Host(_) => {
+                let all = into.host_mut::<T>().ok_or_else(elsewhere)?;
+                all[place].iter_mut().zip(slope).for_each(|(to, from)| *to += *from);
+            }
+            Model::Candle(candle) => {
+                let at = layout.entries().iter().position(|e| e.offset == place.start).ok_or_else(elsewhere)?;
+                let variable = &candle.variables()[at];
+                let slope: Vec<f64> = slope.iter().map(|x| x.wide()).collect();
+                let slope = Tensor::from_vec(slope, variable.shape(), &Device::Cpu)?.to_dtype(variable.dtype())?;
+                let sum = (variable.as_tensor() * slope.to_device(variable.device())?)?.sum_all()?;
+                into.add(layout, candle.parameters(), &sum.backward()?)?;
+            }
+            #[cfg(feature = "cuda")]
+            Model::Device(_) => return Err(elsewhere()),
+        }
+        Ok(())
+    }
+
+    /// A copy of the parameters at `place`.
+    pub fn part(&self, place: Range<usize>) -> Result<Vec<T>, TrainError> {
+        match self {
+            Model::Host(host) => Ok(host.values()[place].to_vec()),
+            _ => Ok(self.values()?[place].to_vec()),
+        }
+    }
+
+    /// Sets all parameters.
+    pub fn set_values(&mut self, values: &[T]) -> Result<(), TrainError> {
+        match self {
+            Model::Host(host) => host.values_mut().copy_from_slice(values),
+            Model::Candle(candle) => {
+                let mut rest = values;
+                for variable in candle.variables() {
+                    let (these, others) = rest.split_at(variable.elem_count());
+                    rest = others;
+                    let these: Vec<f64> = these.iter().map(|x| x.wide()).collect();
+                    let tensor = Tensor::from_vec(these, variable.shape(), &Device::Cpu)?.to_dtype(variable.dtype())?;
+                    variable.set(&tensor.to_device(variable.device())?)?;
+                }
+            }
+            #[cfg(feature = "cuda")]
+            Model::Device(model) => {
+                let values: Vec<f32> = values.iter().map(|x| x.wide() as f32).collect();
+                model.set_values(&values)?;
+            }
         }
         Ok(())
     }
@@ -243,6 +354,8 @@ impl<T: Float> Model<T> {
                 }
                 Ok(all)
             }
+            #[cfg(feature = "cuda")]
+            Model::Device(model) => Ok(model.values()?.into_iter().map(|x| T::of(f64::from(x))).collect()),
         }
     }
 }

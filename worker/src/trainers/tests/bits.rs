@@ -55,6 +55,12 @@ pub(super) fn remains(run: &Path) -> BTreeMap<String, Vec<u8>> {
     for fold in 0..2 {
         files.insert(format!("fold {fold}"), std::fs::read(dir.fold(fold)).unwrap());
     }
+    checkpoints(&dir, &mut files);
+    files
+}
+
+/// Adds the files of every checkpoint of a run.
+pub(super) fn checkpoints(dir: &RunDir, files: &mut BTreeMap<String, Vec<u8>>) {
     for entry in std::fs::read_dir(dir.checkpoints()).unwrap() {
         let (path, name) = entry.map(|e| (e.path(), e.file_name().to_string_lossy().into_owned())).unwrap();
         if name != checkpoint::LATEST {
@@ -65,7 +71,6 @@ pub(super) fn remains(run: &Path) -> BTreeMap<String, Vec<u8>> {
             }
         }
     }
-    files
 }
 
 pub(super) fn assert_same(a: &BTreeMap<String, Vec<u8>>, b: &BTreeMap<String, Vec<u8>>, what: &str) {
@@ -125,7 +130,7 @@ fn the_seed_decides_the_bits() {
 
 /// Copies a run as a kill would have left it when the checkpoint `name` was the latest: with later lines and half
 /// a line in its records, and without later checkpoints.
-fn killed_after(run: &Path, name: &str, copy: &Path, fold: usize) {
+pub(super) fn killed_after(run: &Path, name: &str, copy: &Path, fold: usize) {
     let (from, to) = (RunDir::new(run), RunDir::new(copy));
     std::fs::create_dir_all(to.checkpoints()).unwrap();
     for entry in std::fs::read_dir(from.checkpoints()).unwrap().map(Result::unwrap) {
@@ -147,7 +152,10 @@ fn killed_after(run: &Path, name: &str, copy: &Path, fold: usize) {
     let done = fold + usize::from(last(&from.checkpoints()).as_deref() == Some(name));
     for done in 0..done {
         std::fs::create_dir_all(to.evaluation()).unwrap();
-        std::fs::copy(from.fold(done), to.fold(done)).unwrap();
+        let results = [(from.fold(done), to.fold(done)), (from.control(), to.control())];
+        for (from, to) in results.iter().filter(|(from, _)| from.exists()) {
+            std::fs::copy(from, to).unwrap();
+        }
     }
     let mut records = std::fs::read(from.metrics()).unwrap();
     records.extend_from_slice(b"{\"fold\":1,\"upd");

@@ -12,6 +12,7 @@ use crate::seed::{Streams, below};
 use crate::trainers::dqn::Dqn;
 use crate::trainers::run::{Algorithm, Counters, Judge, train_fold};
 use crate::trainers::session::Session;
+use crate::trainers::start::market_task;
 use crate::trainers::{Ending, MarketJudge, TrainError, train_with_preloaded_data};
 use crate::world::World;
 use foxlaunch_shared::config::Config;
@@ -19,7 +20,7 @@ use foxlaunch_shared::exit;
 use foxlaunch_shared::ids::Rank;
 use foxlaunch_shared::run_dir::RunDir;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// An algorithm with a watcher, which hears of every iteration and may say stop.
@@ -29,6 +30,8 @@ struct Watched<'a, A, F> {
 }
 
 impl<A: Algorithm, F: FnMut(Counters) -> bool> Algorithm for Watched<'_, A, F> {
+    type Action = A::Action;
+
     fn iterate(&mut self, world: &mut World) -> Result<bool, TrainError> {
         let stop = self.inner.iterate(world)?;
         Ok((self.watcher)(self.inner.counters()) | stop)
@@ -46,7 +49,7 @@ impl<A: Algorithm, F: FnMut(Counters) -> bool> Algorithm for Watched<'_, A, F> {
         self.inner.measured()
     }
 
-    fn act(&mut self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError> {
+    fn act(&mut self, observations: &[f32], rows: usize) -> Result<Vec<A::Action>, TrainError> {
         self.inner.act(observations, rows)
     }
 
@@ -77,7 +80,7 @@ fn watched(
     watcher: &mut dyn FnMut(Counters) -> bool,
 ) -> Ending {
     let folds = walk_forward(data, &config.folds).unwrap();
-    let mut session = Session::open(world, config, data, &RunDir::new(run), resume, folds.len()).unwrap();
+    let mut session = Session::open(world, config, market_task(data, folds.len()), &RunDir::new(run), resume).unwrap();
     for fold in folds.iter().filter(|fold| !session.has_done(fold.index)).collect::<Vec<_>>() {
         let scaler = Scaler::fit(data, &fold.train);
         let market = Market::new(data, &fold.train, &scaler, &config.environment).unwrap();
@@ -218,7 +221,7 @@ fn changed_data_are_refused_on_resume_and_other_settings_before_them() {
             text += &format!("{},{price},{price},{price},{price},1\n", 1_000_000_000 + 86_400 * t);
         }
         std::fs::write(&file, text).unwrap();
-        crate::data::load(&config.data).unwrap()
+        crate::data::load(&config).unwrap()
     };
     let go = |config: &Config, data: &Dataset, resume: bool| {
         as_ranks(2, |mut world| train_with_preloaded_data(&mut world, config, data, &run, resume))
@@ -247,6 +250,7 @@ fn changed_data_are_refused_on_resume_and_other_settings_before_them() {
 struct Broken;
 
 impl Judge for Broken {
+    type Action = usize;
     type Verdict = ();
 
     fn validate(&self, _: &mut Policy<'_>) -> anyhow::Result<f64> {
@@ -255,6 +259,10 @@ impl Judge for Broken {
 
     fn test(&self, _: &mut Policy<'_>) -> anyhow::Result<()> {
         Ok(())
+    }
+
+    fn file(&self, run: &RunDir, fold: usize) -> PathBuf {
+        run.fold(fold)
     }
 
     fn recipe(&self) -> serde_json::Value {
@@ -271,7 +279,8 @@ fn a_judge_that_fails_ends_training_in_words() {
     let scaler = Scaler::fit(&data, &folds[0].train);
     let market = Market::new(&data, &folds[0].train, &scaler, &config.environment).unwrap();
     let mut world = World::with_collective(Box::new(Solo::new()));
-    let mut session = Session::open(&mut world, &config, &data, &RunDir::new(folder.path()), false, 2).unwrap();
+    let mut session =
+        Session::open(&mut world, &config, market_task(&data, 2), &RunDir::new(folder.path()), false).unwrap();
     let mut dqn = Dqn::new(&market, &config, 0, Streams::new(1), session.shards(), &mut world).unwrap();
     let error = train_fold(&mut world, &mut session, 0, &mut dqn, &Broken).unwrap_err();
     assert!(error.to_string().contains("the scales are broken"), "{error}");
