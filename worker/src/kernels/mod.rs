@@ -32,6 +32,7 @@ pub mod device;
 #[cfg(feature = "cuda")]
 pub mod device_adamw;
 pub mod dueling;
+mod exp;
 pub mod flat;
 #[cfg(feature = "cuda")]
 pub mod layers;
