@@ -43,6 +43,9 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 /// How long one round of killing lasts before the state is asked again.
 const KILL_ROUND: Duration = Duration::from_secs(1);
 
+/// How many processes that were left behind are named.
+const MOST_NAMED: usize = 20;
+
 /// What the threads send to the loop.
 enum Input {
     Event(Event),
@@ -444,8 +447,11 @@ impl From<std::io::Error> for SpawnError {
     }
 }
 
+/// The processes by pid and name; of very many, the first ones and their number.
 fn describe(processes: &[descendants::Descendant]) -> Vec<String> {
-    processes.iter().map(|process| format!("{} ({})", process.pid, process.name)).collect()
+    let names = processes.iter().map(|process| format!("{} ({})", process.pid, process.name));
+    let more = processes.len().saturating_sub(MOST_NAMED);
+    names.take(MOST_NAMED).chain((more > 0).then(|| format!("and {more} more"))).collect()
 }
 
 /// Stops everything below with the job (Ctrl-Z), or lets it go on; whether that is all that `signal` means.
