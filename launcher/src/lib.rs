@@ -14,6 +14,8 @@
 //! | [`rendezvous`], [`logs`], [`process`] | the workers' channels, their output, the operating system |
 //! | [`registry`] | which jobs run, so that any terminal can find and stop one |
 //! | [`screen`], [`report`] | what a person sees meanwhile and after |
+//! | [`metrics`] | a job's numbers for Prometheus, on request |
+//! | [`secrets`] | what is never written down |
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -22,19 +24,21 @@ pub mod commands;
 pub mod devices;
 pub mod guardian;
 pub mod logs;
+pub mod metrics;
 pub mod plan;
 pub mod process;
 pub mod registry;
 pub mod rendezvous;
 pub mod report;
 pub mod screen;
+pub mod secrets;
 pub mod supervisor;
 
 use clap::Parser;
 use cli::{Cli, Command};
 use commands::{Done, Refusal};
 use foxlaunch_shared::{env, exit};
-use process::{cgroup, command, descendants, lifeline, print, scratch, signals};
+use process::{cgroup, command, descendants, lifeline, scratch, signals};
 use std::ffi::OsString;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
@@ -57,7 +61,7 @@ pub fn main() -> ExitCode {
         _ => guard(cli::with_verb(args, |word| Path::new(word).is_file())),
     };
     let code = done.unwrap_or_else(|refusal| {
-        print::err(format_args!("foxlaunch: {}", refusal.message));
+        screen::complain(&secrets::Secrets::of_this_process().hide(&refusal.message));
         refusal.code
     });
     // A code is one byte to whoever waits for us; a failure must not become 0 by that.
@@ -70,6 +74,7 @@ fn guard(args: Vec<OsString>) -> Done {
     match &cli.command {
         Command::Devices(devices) => commands::devices::devices(devices, &cli.launch),
         Command::Report(report) => commands::report::report(report),
+        Command::Data(data) => commands::data::data(data),
         Command::Doctor(doctor) => commands::doctor::doctor(doctor),
         Command::Ls(ls) => commands::ls::ls(ls),
         Command::Stop(stop) => commands::stop::stop(stop),
@@ -102,9 +107,12 @@ fn supervise(args: &[OsString]) -> Done {
     match cli.command {
         Command::Train(train) => commands::train::train(&train, &cli.launch, &scratch),
         Command::Run(run) => commands::run::run(run, &cli.launch, &scratch),
-        Command::Devices(_) | Command::Doctor(_) | Command::Report(_) | Command::Ls(_) | Command::Stop(_) => {
-            Err(Refusal::new(exit::SOFTWARE, "nothing to supervise"))
-        }
+        Command::Data(_)
+        | Command::Devices(_)
+        | Command::Doctor(_)
+        | Command::Report(_)
+        | Command::Ls(_)
+        | Command::Stop(_) => Err(Refusal::new(exit::SOFTWARE, "nothing to supervise")),
     }
 }
 

@@ -73,3 +73,39 @@ pub struct FoldResult {
     /// Chance with equal turnover and equal shares of long and short.
     pub random: RandomBand,
 }
+
+/// What greedy episodes were worth.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Returns {
+    /// Mean of the returns.
+    pub mean: f64,
+    /// The middle one; the mean of both where there are two.
+    pub median: f64,
+    /// Standard deviation of exactly these returns (ddof 0).
+    pub deviation: f64,
+    /// The smallest.
+    pub least: f64,
+    /// The largest.
+    pub most: f64,
+    /// Steps of an episode, on average.
+    pub mean_length: f64,
+    /// Each episode's, in the order of the episodes.
+    pub returns: Vec<f64>,
+}
+
+/// A control task's result: one seed of one algorithm, in episodes from first states that training never saw.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ControlResult {
+    /// The environment's name.
+    pub environment: String,
+    /// The algorithm's name.
+    pub algorithm: String,
+    /// The seed that everything was derived from.
+    pub seed: u64,
+    /// Environment steps of training.
+    pub steps: u64,
+    /// By the weights with the best validation score.
+    pub best: Returns,
+    /// By the weights as training ended.
+    pub last: Option<Returns>,
+}

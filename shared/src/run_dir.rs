@@ -11,6 +11,9 @@
 //!   logs/attempt-1/rank-0.log
 //!   checkpoints/          one folder each, and `latest`
 //!   evaluation/fold-0.json  a fold's test result, equity curve included
+//!   evaluation/control.json a control task's result
+//!   not-finite-rank-0.json  the rows of a batch whose loss was no finite number
+//!   seed-0/               with several seeds: a run folder for each
 //!   report.html, report.json
 //! ```
 
@@ -73,6 +76,34 @@ impl RunDir {
     /// Where `rank` of `attempt` may leave its error as JSON, below the folder of logs `logs`.
     pub fn error_file(logs: &Path, attempt: Attempt, rank: Rank) -> PathBuf {
         logs.join(format!("attempt-{attempt}")).join(format!("rank-{rank}.error.json"))
+    }
+
+    /// The rows of `rank`'s batch whose loss was no finite number.
+    pub fn not_finite(&self, rank: Rank) -> PathBuf {
+        self.0.join(format!("not-finite-rank-{rank}.json"))
+    }
+
+    /// The result of a control task.
+    pub fn control(&self) -> PathBuf {
+        self.evaluation().join("control.json")
+    }
+
+    /// The folder of one seed of several.
+    pub fn seed(&self, seed: u64) -> RunDir {
+        RunDir(self.0.join(format!("seed-{seed}")))
+    }
+
+    /// The seeds that have a folder here, in order.
+    pub fn seeds(&self) -> Vec<u64> {
+        let names = std::fs::read_dir(&self.0).into_iter().flatten();
+        let number = |entry: std::io::Result<std::fs::DirEntry>| -> Option<u64> {
+            let entry = entry.ok()?;
+            let seed = entry.file_name().to_str()?.strip_prefix("seed-")?.parse().ok()?;
+            entry.file_type().is_ok_and(|kind| kind.is_dir()).then_some(seed)
+        };
+        let mut seeds: Vec<u64> = names.filter_map(number).collect();
+        seeds.sort_unstable();
+        seeds
     }
 
     /// The test result of fold `fold`.

@@ -11,6 +11,11 @@ pub(crate) const SHORT: &str = "train dqn --smoke --set train.steps=1600";
 
 /// Every file whose bytes the numbers decide: weights, moments, metrics, test results.
 pub(crate) fn numbers(run: &RunDir) -> BTreeMap<String, Vec<u8>> {
+    numbers_of(run, "fold-0.json")
+}
+
+/// As [`numbers`], of a run whose result is in `result`.
+pub(crate) fn numbers_of(run: &RunDir, result: &str) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![run.checkpoints(), run.evaluation(), run.metrics()];
     while let Some(path) = open.pop() {
@@ -25,7 +30,7 @@ pub(crate) fn numbers(run: &RunDir) -> BTreeMap<String, Vec<u8>> {
         }
     }
     assert!(found.keys().any(|name| name.ends_with("model.safetensors")), "{:?}", found.keys());
-    assert!(found.keys().any(|name| name.contains("fold-0.json")), "{:?}", found.keys());
+    assert!(found.keys().any(|name| name.ends_with(result)), "{:?}", found.keys());
     found
 }
 

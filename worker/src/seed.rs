@@ -29,10 +29,28 @@ impl Streams {
 
     /// The draw for `purpose`, as `"explore"`, numbered by `a` and `b`, as environment and step.
     pub fn draw(&self, purpose: &str, a: u64, b: u64) -> Draw {
+        self.purpose(purpose).draw(a, b)
+    }
+
+    /// All draws for `purpose`: quicker than [`Streams::draw`] where there are many.
+    pub fn purpose(&self, purpose: &str) -> Purpose {
         let mut key = Sha256::new();
         key.update(self.seed.to_le_bytes());
         key.update(purpose.as_bytes());
-        let mut draw = ChaCha8Rng::from_seed(key.finalize().into());
+        Purpose { key: key.finalize().into() }
+    }
+}
+
+/// The draws for one purpose.
+#[derive(Clone, Copy, Debug)]
+pub struct Purpose {
+    key: [u8; 32],
+}
+
+impl Purpose {
+    /// The draw numbered by `a` and `b`.
+    pub fn draw(&self, a: u64, b: u64) -> Draw {
+        let mut draw = ChaCha8Rng::from_seed(self.key);
         draw.set_stream(a);
         // 2^20 words, 4 MiB, for each draw: far more than any takes
         draw.set_word_pos(u128::from(b) << 20);
@@ -43,6 +61,13 @@ impl Streams {
 /// A number from 0 to below 1 with 53 random bits. One word of `draw`.
 pub fn uniform(draw: &mut Draw) -> f64 {
     (draw.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
+/// A number of the standard normal distribution (Box and Muller 1958). Two words of `draw`.
+pub fn normal(draw: &mut Draw) -> f64 {
+    // from above 0, since the logarithm of 0 is none
+    let radius = (-2.0 * (1.0 - uniform(draw)).ln()).sqrt();
+    radius * (std::f64::consts::TAU * uniform(draw)).cos()
 }
 
 /// A whole number from 0 to below `n`, all equally likely (Lemire 2019).
@@ -77,6 +102,15 @@ mod tests {
             Streams::new(1).part(0).draw("x", 0, 0).next_u64(),
             Streams::new(1).part(1).draw("x", 0, 0).next_u64()
         );
+    }
+
+    #[test]
+    fn normal_numbers_have_their_moments() {
+        let mut draw = Streams::new(3).draw("normal", 0, 0);
+        let numbers: Vec<f64> = (0..40_000).map(|_| normal(&mut draw)).collect();
+        let moment = |power: i32| numbers.iter().map(|x| x.powi(power)).sum::<f64>() / numbers.len() as f64;
+        // standard errors: 0.005, 0.007, 0.05
+        assert!(moment(1).abs() < 0.025 && (moment(2) - 1.0).abs() < 0.035 && (moment(4) - 3.0).abs() < 0.25);
     }
 
     #[test]

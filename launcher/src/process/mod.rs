@@ -11,6 +11,7 @@ pub mod inspect;
 pub mod lifeline;
 pub mod lock;
 pub mod memory;
+pub mod pipes;
 pub mod port;
 pub mod print;
 pub mod scratch;

@@ -1,10 +1,11 @@
 //! Reads a run folder into a [`Report`]. What is missing or damaged is named and left out.
 
 use super::chain::Comparison;
+use super::control::Pooled;
 use super::verdict::Verdict;
 use anyhow::Context;
 use foxlaunch_shared::config::Config;
-use foxlaunch_shared::evaluation::{FoldResult, Span, Track};
+use foxlaunch_shared::evaluation::{ControlResult, FoldResult, Span, Track};
 use foxlaunch_shared::metric::Metric;
 use foxlaunch_shared::run_dir::RunDir;
 use serde::ser::SerializeStruct;
@@ -36,6 +37,12 @@ pub struct Report {
     pub folds: Vec<FoldReport>,
     /// All test parts one after another; none where there is no fold.
     pub chained: Option<Comparison>,
+    /// The results of control tasks: the run's own, or each seed's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub control: Vec<ControlResult>,
+    /// Several seeds as one figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooled: Option<Pooled>,
     /// What the folder lacks, a sentence each.
     pub missing: Vec<String>,
     /// The settings, as far as they could be read.
@@ -164,9 +171,29 @@ pub fn collect(run: &RunDir) -> anyhow::Result<Report> {
         }
     });
     let plan_text = text(run.plan(), TEXT_LIMIT, &mut missing);
+    let seeds = run.seeds();
+    if !seeds.is_empty() {
+        let (control, pooled) = of_seeds(run, &seeds, &mut missing);
+        let report = Report {
+            version: 1,
+            run: name,
+            folder,
+            folds: Vec::new(),
+            chained: None,
+            control,
+            pooled,
+            missing,
+            config,
+            config_text,
+            plan_text,
+            metrics: Vec::new(),
+        };
+        return Ok(report);
+    }
     let metrics = metrics(run, &mut missing);
     let folds = folds(run, &mut missing);
-    if let Some(config) = &config {
+    let control: Vec<ControlResult> = control(run, &mut missing).into_iter().collect();
+    if let Some(config) = config.as_ref().filter(|config| config.environment.name == "market" && control.is_empty()) {
         for fold in (0..config.folds.count).filter(|fold| folds.iter().all(|found| found.fold != *fold)) {
             missing.push(format!("fold {} of {} has no test result", fold + 1, config.folds.count));
         }
@@ -174,7 +201,66 @@ pub fn collect(run: &RunDir) -> anyhow::Result<Report> {
 
     let chained = Comparison::chain(&folds);
     let folds = folds.into_iter().map(FoldReport::from).collect();
-    Ok(Report { version: 1, run: name, folder, folds, chained, missing, config, config_text, plan_text, metrics })
+    let pooled = None;
+    Ok(Report {
+        version: 1,
+        run: name,
+        folder,
+        folds,
+        chained,
+        control,
+        pooled,
+        missing,
+        config,
+        config_text,
+        plan_text,
+        metrics,
+    })
+}
+
+/// The results of `seeds` below `run`, and all of them as one figure. A market's seeds are there as figures alone.
+fn of_seeds(run: &RunDir, seeds: &[u64], missing: &mut Vec<String>) -> (Vec<ControlResult>, Option<Pooled>) {
+    let (mut control, mut figures) = (Vec::new(), Vec::new());
+    let mut what = "mean return of the last weights";
+    for seed in seeds {
+        let report = match collect(&run.seed(*seed)) {
+            Ok(report) => report,
+            Err(error) => {
+                missing.push(format!("seed {seed}: {error:#}"));
+                continue;
+            }
+        };
+        if let Some(result) = report.control.first() {
+            figures.push((*seed, result.last.as_ref().unwrap_or(&result.best).mean));
+        } else if let Some(chained) = &report.chained {
+            what = "return over all test parts";
+            figures.push((*seed, chained.policy.total_return));
+        } else {
+            missing.push(format!("seed {seed} has no result"));
+        }
+        control.extend(report.control);
+    }
+    (control, Pooled::of(what, figures))
+}
+
+/// The result of a control task, if there is one.
+fn control(run: &RunDir, missing: &mut Vec<String>) -> Option<ControlResult> {
+    let path = run.control();
+    if !path.is_file() {
+        return None;
+    }
+    let text = text(path, FOLD_LIMIT, missing)?;
+    match serde_json::from_str::<ControlResult>(&text) {
+        Ok(result) if !result.best.returns.is_empty() => Some(result),
+        Ok(_) => {
+            missing.push("control.json: it holds no episode".to_owned());
+            None
+        }
+        Err(error) => {
+            missing.push(format!("control.json: {error}"));
+            None
+        }
+    }
 }
 
 impl From<FoldResult> for FoldReport {

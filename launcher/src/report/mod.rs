@@ -1,12 +1,13 @@
 //! What a run came to, for a person and for a program: [`write`] makes `report.html` and `report.json`.
 //!
-//! [`collect`] reads the run folder, [`chain`] joins the folds' test parts, [`verdict`] says what the numbers
-//! allow to say, [`plots`] draws, [`render`] lays out the page. Only test parts are shown as results.
+//! [`collect`] reads the run folder, [`chain`] joins the folds' test parts, [`control`] has what is no market, [`verdict`] says
+//! what the numbers allow to say, [`plots`] draws, [`render`] lays out the page. Only test parts are shown as results.
 
 mod axis;
 pub mod calendar;
 pub mod chain;
 pub mod collect;
+pub mod control;
 mod curves;
 pub mod plots;
 pub mod render;

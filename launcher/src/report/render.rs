@@ -6,6 +6,7 @@
 use super::calendar::moment;
 use super::chain::Comparison;
 use super::collect::{FoldReport, LOSS, Report, VALIDATION};
+use super::control;
 use super::plots::{self, FOLDS, NARROW, Shape, WIDE};
 use super::style;
 use super::verdict::{Verdict, beside_holding, never_learned, percent, signed_percent};
@@ -38,6 +39,8 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
     let mut body = format!("<h1>{title}</h1>\n{}", about(report));
     if let Some(chained) = &report.chained {
         body += &overall(report, chained)?;
+    } else if !report.control.is_empty() || report.pooled.is_some() {
+        body += &control_tasks(report);
     } else {
         body += "<div class=\"verdict\"><p>No fold has a test result yet, so there is nothing to judge.</p></div>\n";
     }
@@ -57,18 +60,43 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
     ))
 }
 
+fn control_tasks(report: &Report) -> String {
+    let mut html = String::new();
+    if let Some(pooled) = &report.pooled {
+        html += &format!("<div class=\"verdict\"><p>{}</p></div>\n", escape(&control::pooled_line(pooled)));
+    }
+    let cells = |cells: &[String]| cells.iter().map(|cell| format!("<td>{cell}</td>")).collect::<String>();
+    for result in &report.control {
+        let head: String = control::COLUMNS.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
+        let rows = control::rows(result);
+        let rows = rows.iter().map(|(name, row)| format!("<tr><th scope=\"row\">{name}</th>{}</tr>\n", cells(row)));
+        html += &format!(
+            "<p>{}</p>\n<div class=\"scroll\"><table>\n<thead><tr><th></th>{head}</tr></thead>\n<tbody>\n{}</tbody>\n\
+             </table></div>\n",
+            escape(&control::about(result)),
+            rows.collect::<String>()
+        );
+    }
+    html
+}
+
 fn about(report: &Report) -> String {
     let mut parts = Vec::new();
     if let Some(fold) = report.folds.first() {
         parts.push(instruments(&fold.instruments));
     }
     if let Some(config) = &report.config {
+        let market = config.environment.name == "market";
         parts.push(match config.data.path.as_str() {
+            _ if !market => config.environment.name.clone(),
             "" => "embedded sample".to_owned(),
             path => path.to_owned(),
         });
-        parts.push(format!("{} steps for each fold", config.train.steps));
-        parts.push(format!("seed {}", config.train.seed));
+        parts.push(format!("{} steps{}", config.train.steps, if market { " for each fold" } else { "" }));
+        parts.push(match &config.train.seeds[..] {
+            [] => format!("seed {}", config.train.seed),
+            seeds => format!("{} seeds", seeds.len()),
+        });
     }
     parts.push(report.folder.display().to_string());
     format!("<p class=\"about\">{}</p>\n", escape(&parts.join(" · ")))
@@ -194,7 +222,11 @@ fn training(report: &Report) -> anyhow::Result<String> {
              was chosen for being high, so it is no result.",
             fold_keys(&series),
             escape(name),
-            if name == VALIDATION { " (log of the final equity, net of costs)" } else { "" }
+            match report.control.is_empty() {
+                true if name == VALIDATION => " (log of the final equity, net of costs)",
+                false if name == VALIDATION => " (mean return of greedy episodes)",
+                _ => "",
+            }
         );
         html += &figure(&text, |shape| plots::over_updates("Validation over updates", &series, true, shape))?;
     }
@@ -238,7 +270,9 @@ fn caveats(report: &Report) -> String {
                 .to_owned(),
         );
     }
-    points.push("This is one run with one seed; another seed may come to something else.".to_owned());
+    if report.pooled.is_none() {
+        points.push("This is one run with one seed; another seed may come to something else.".to_owned());
+    }
     points.extend(report.missing.iter().map(|what| format!("Left out: {what}.")));
     let points: String = points.iter().map(|point| format!("<li>{}</li>\n", escape(point))).collect();
     format!("<h2>To keep in mind</h2>\n<ul class=\"note\">\n{points}</ul>\n")

@@ -2,7 +2,7 @@
 
 use crate::report::calendar::moment;
 use crate::report::verdict::{Verdict, never_learned, percent, signed_percent};
-use crate::report::{Comparison, Report};
+use crate::report::{Comparison, Report, control};
 use foxlaunch_shared::evaluation::{Span, Track};
 use foxlaunch_shared::run_dir::RunDir;
 
@@ -23,7 +23,19 @@ pub fn summary(report: &Report) -> String {
         lines.push(format!("all folds, one after another: {}", when(&chained.test)));
         lines.extend(block(chained));
     }
-    if report.folds.is_empty() {
+    for result in &report.control {
+        lines.push(control::about(result));
+        lines.push(row("", &control::COLUMNS.map(str::to_owned)));
+        lines.extend(control::rows(result).iter().map(|(name, cells)| row(name, cells)));
+        lines.push(String::new());
+    }
+    if let Some(pooled) = &report.pooled {
+        if report.control.is_empty() {
+            lines.extend(pooled.seeds.iter().map(|(seed, value)| format!("seed {seed}: {} {value:+.4}", pooled.what)));
+        }
+        lines.extend([control::pooled_line(pooled), String::new()]);
+    }
+    if report.folds.is_empty() && report.control.is_empty() && report.pooled.is_none() {
         lines.extend(["no fold has a test result yet".to_owned(), String::new()]);
     }
     lines.extend(report.unlearned().into_iter().map(never_learned));

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 /// Reads a `--hyperopt` file: `learning_rate`, `batch_size`, `gamma`, `buffer_size`, `hidden_dim_base`.
 ///
-/// Where `gamma` is absent it is 0.95, and `buffer_size` 50,000; the other settings keep their value.
+/// Where `gamma` is absent it is 0.95, `buffer_size` 50,000 and the hidden widths `[128, 64]`; the other settings keep
+/// their value.
 pub fn hyperopt_layer(origin: &str, text: &str) -> Result<Layer, ConfigError> {
     let syntax = |reason: String| ConfigError::Syntax { origin: origin.to_owned(), reason };
     let document: Value = serde_json::from_str(text).map_err(|e| syntax(e.to_string()))?;
@@ -15,6 +16,10 @@ pub fn hyperopt_layer(origin: &str, text: &str) -> Result<Layer, ConfigError> {
     let mut layer = Layer::new(origin);
     layer.set("dqn.gamma", 0.95);
     layer.set("dqn.buffer_size", 50_000);
+    if !map.contains_key("hidden_dim_base") {
+        layer.set("network.hidden", vec![128, 64]);
+        layer.set("network.hidden_dim_base", 0);
+    }
     for (key, value) in &map {
         let number = value.as_f64().ok_or_else(|| syntax(format!("{key} must be a number, not {value}")))?;
         let whole = || {

@@ -4,17 +4,23 @@
 //! `--hyperopt` file, a `--config` file, `--smoke`, `--set`, flags. A key that `DEFAULT` lacks is refused
 //! with the nearest one it has; a value must have the default's type.
 
+mod cleaning;
 mod data;
+mod dqn;
 mod hyperopt;
 mod layers;
 mod network;
+mod ppo;
 mod trainer;
 
-pub use data::{DataConfig, EnvironmentConfig, FoldsConfig};
+pub use cleaning::{CleaningConfig, Policy, Problem};
+pub use data::{DataConfig, EnvironmentConfig, FeaturesConfig, FoldsConfig};
+pub use dqn::{DqnConfig, HeadConfig, PRESETS, Preset};
 pub use hyperopt::hyperopt_layer;
-pub use layers::{Layer, Layers};
+pub use layers::{Layer, Layers, nearest};
 pub use network::NetworkConfig;
-pub use trainer::{DqnConfig, OptimizerConfig, ParallelConfig, TrainConfig};
+pub use ppo::{ActivationConfig, PpoConfig};
+pub use trainer::{AlgorithmConfig, OptimizerConfig, ParallelConfig, TrainConfig, Work};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -78,6 +84,10 @@ pub struct Config {
     pub train: TrainConfig,
     /// Where the bars are.
     pub data: DataConfig,
+    /// What is done about bars that cannot be.
+    pub cleaning: CleaningConfig,
+    /// What the agent sees of them.
+    pub features: FeaturesConfig,
     /// How they are split.
     pub folds: FoldsConfig,
     /// What the agent acts in.
@@ -86,6 +96,8 @@ pub struct Config {
     pub network: NetworkConfig,
     /// How it learns.
     pub dqn: DqnConfig,
+    /// How it learns by PPO.
+    pub ppo: PpoConfig,
     /// How it steps.
     pub optimizer: OptimizerConfig,
     /// How workers share the work.
@@ -109,6 +121,22 @@ impl Config {
     /// The settings as TOML that [`Config::from_toml`] reads back.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("settings are plain values")
+    }
+
+    /// Environment steps between two rounds of learning, over all streams.
+    pub fn block_steps(&self) -> usize {
+        match self.train.algorithm {
+            AlgorithmConfig::Dqn => self.dqn.train_every,
+            AlgorithmConfig::Ppo => self.ppo.rollout_steps * self.environment.streams,
+        }
+    }
+
+    /// Rows of an update, over all workers.
+    pub fn batch_rows(&self) -> usize {
+        match self.train.algorithm {
+            AlgorithmConfig::Dqn => self.dqn.batch_size,
+            AlgorithmConfig::Ppo => self.ppo.batch_size,
+        }
     }
 
     /// What decides the numbers: all but the rhythm of logs and checkpoints.
@@ -144,29 +172,58 @@ impl Config {
     fn check(&self) -> Result<(), (&'static str, String, String)> {
         self.train.check()?;
         self.data.check()?;
+        self.cleaning.check()?;
         self.folds.check()?;
         self.environment.check()?;
         self.network.check()?;
         self.dqn.check()?;
+        self.ppo.check()?;
         self.optimizer.check()?;
         self.parallel.check()?;
-        if self.dqn.buffer_size < self.dqn.batch_size {
-            return refuse("dqn.buffer_size", self.dqn.buffer_size, "must hold at least one batch (dqn.batch_size)");
-        }
-        if !self.dqn.train_every.is_multiple_of(self.environment.streams) {
-            return refuse(
-                "dqn.train_every",
-                self.dqn.train_every,
-                "must be a multiple of environment.streams, since all streams step together",
-            );
+        let streams = self.environment.streams;
+        let (batch_key, batch) = match self.train.algorithm {
+            AlgorithmConfig::Dqn => ("dqn.batch_size", self.dqn.batch_size),
+            AlgorithmConfig::Ppo => ("ppo.batch_size", self.ppo.batch_size),
+        };
+        if self.train.algorithm == AlgorithmConfig::Dqn {
+            if self.dqn.buffer_size < self.dqn.batch_size {
+                return refuse(
+                    "dqn.buffer_size",
+                    self.dqn.buffer_size,
+                    "must hold at least one batch (dqn.batch_size)",
+                );
+            }
+            if !self.dqn.train_every.is_multiple_of(streams) {
+                return refuse(
+                    "dqn.train_every",
+                    self.dqn.train_every,
+                    "must be a multiple of environment.streams, since all streams step together",
+                );
+            }
+        } else {
+            let rows = self.ppo.rollout_steps.saturating_mul(streams);
+            require(
+                rows <= 1 << 28,
+                "ppo.rollout_steps",
+                self.ppo.rollout_steps,
+                "times environment.streams must be at most 2^28",
+            )?;
+            let every = self.parallel.sync_every_n_steps;
+            require(
+                every == 1,
+                "parallel.sync_every_n_steps",
+                every,
+                "must be 1: ppo averages gradients in every update",
+            )?;
+            require(batch <= rows, batch_key, batch, "must be at most ppo.rollout_steps times environment.streams")?;
         }
         let shards = self.parallel.virtual_shards;
-        if shards != 0 && (shards > self.environment.streams || shards > self.dqn.batch_size) {
-            return refuse(
+        if shards != 0 && (shards > streams || shards > batch) {
+            return Err((
                 "parallel.virtual_shards",
-                shards,
-                "must be at most environment.streams and dqn.batch_size, so that no shard is empty",
-            );
+                shards.to_string(),
+                format!("must be at most environment.streams and {batch_key}, so that no shard is empty"),
+            ));
         }
         Ok(())
     }

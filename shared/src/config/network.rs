@@ -1,6 +1,6 @@
 //! Settings of the network.
 
-use super::{Refused, require};
+use super::{PpoConfig, Refused, require};
 use serde::{Deserialize, Serialize};
 
 /// `[network]`: widths.
@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct NetworkConfig {
     /// Widths of the hidden layers, from the input on.
     pub hidden: Vec<usize>,
-    /// If not 0, stands for `[base, base/2, base/4]`.
+    /// If not 0, stands for `[base, base/2, base/4]`; for PPO, for a policy of `[base, base/2]` and a value of `[2 base, base,
+    /// base/2]`.
     pub hidden_dim_base: usize,
 }
 
@@ -19,6 +20,14 @@ impl NetworkConfig {
         match self.hidden_dim_base {
             0 => self.hidden.clone(),
             base => vec![base, base / 2, base / 4],
+        }
+    }
+
+    /// The widths of PPO's policy and value that `hidden_dim_base` stands for, or those of `ppo`.
+    pub fn actor_critic_widths(&self, ppo: &PpoConfig) -> (Vec<usize>, Vec<usize>) {
+        match self.hidden_dim_base {
+            0 => (ppo.policy_hidden.clone(), ppo.value_hidden.clone()),
+            base => (vec![base, base / 2], vec![2 * base, base, base / 2]),
         }
     }
 

@@ -1,8 +1,8 @@
-//! The same frozen batches on one device and on two: the losses of the double DQN learner must agree.
+//! The same frozen batches on one device and on two: the losses of the learner must agree, under every preset.
 
 use crate::kernels::numbers;
 use anyhow::{Context, Result, ensure};
-use candle_core::DType;
+use foxlaunch_shared::config::{Layer, Layers, PRESETS};
 use foxlaunch_worker::optimizer::AdamWSettings;
 use foxlaunch_worker::parallel::Shards;
 use foxlaunch_worker::seed::Streams;
@@ -20,37 +20,46 @@ const UPDATES: u64 = 20;
 /// How far two losses may be apart, relative to the larger.
 const TOLERANCE: f64 = 1e-4;
 
-/// Trains, and has rank 0 write the losses to `file`; with `other`, a file of another world, compares both.
+/// Trains under each preset, and has rank 0 write the losses to `file`; with `other`, a file of another world, compares
+/// both.
 pub(crate) fn train(world: &mut World, file: &str, other: Option<&str>) -> Result<()> {
     ensure!(!candle_core::cuda_backend::gemm_reduced_precision_f32(), "matrix products are in TF32, not in f32");
+    let mut losses = Vec::new();
+    for (preset, _) in PRESETS {
+        losses.extend(learn(world, preset).with_context(|| preset.to_owned())?);
+    }
+    if !world.is_first() {
+        return Ok(());
+    }
+    let (ranks, first, last) = (world.world_size().0, losses[0], losses[UPDATES as usize - 1]);
+    std::fs::write(file, json!({ "ranks": ranks, "losses": losses }).to_string()).with_context(|| file.to_owned())?;
+    println!("foxlaunch-parity device={:?} ranks={ranks} first={first:.6} last={last:.6}", world.device().location());
+    ensure!(last < first, "the loss of plain DQN did not fall");
+    other.map_or(Ok(()), |other| compare(&losses, other))
+}
+
+/// The mean losses of all updates under `preset`.
+fn learn(world: &mut World, preset: &str) -> Result<Vec<f64>> {
+    let mut layers = Layers::new();
+    let preset = format!("dqn.preset={preset}");
+    layers.push(Layer::from_pairs("parity", ["network.hidden=[256, 128, 64]", &preset])?)?;
     let settings = LearnerSettings {
-        observation: OBSERVATION,
-        actions: ACTIONS,
-        hidden: vec![256, 128, 64],
-        dtype: DType::F32,
-        double: true,
         optimizer: AdamWSettings { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.01 },
         max_grad_norm: 1.0,
+        ..LearnerSettings::new(&layers.resolve()?.0, OBSERVATION, ACTIONS)
     };
     let shards = Shards::new(world.world_size().0 as usize, world.world_size(), world.rank())?;
-    let mut learner = Learner::new(settings, shards, world.device(), &Streams::new(1))?;
+    let mut learner = Learner::<f32>::new(settings, shards, ROWS, world.device(), &Streams::new(1))?;
     let mut losses = Vec::new();
     for update in 0..UPDATES {
         let batch = batch(update);
-        let done = learner.update(world.collective(), ROWS, &mut |rows| part(&batch, rows))?;
+        let done = learner.update(world.collective(), update, &mut |rows| part(&batch, rows))?;
         losses.push(done.loss_sum() / done.rows);
         if update % 7 == 6 {
             learner.update_target(0.5)?;
         }
     }
-    if !world.is_first() {
-        return Ok(());
-    }
-    let (ranks, first, last) = (world.world_size().0, losses[0], losses[losses.len() - 1]);
-    std::fs::write(file, json!({ "ranks": ranks, "losses": losses }).to_string()).with_context(|| file.to_owned())?;
-    println!("foxlaunch-parity device={:?} ranks={ranks} first={first:.6} last={last:.6}", world.device().location());
-    ensure!(last < first, "the loss did not fall");
-    other.map_or(Ok(()), |other| compare(&losses, other))
+    Ok(losses)
 }
 
 fn compare(losses: &[f64], other: &str) -> Result<()> {
@@ -79,6 +88,7 @@ fn batch(update: u64) -> Rows {
         rewards: rewards.collect(),
         discounts: (0..ROWS).map(|row| if row % 10 == 9 { 0.0 } else { 0.9 }).collect(),
         next_observations: numbers(1001 + 2 * update, ROWS * OBSERVATION),
+        weights: (0..ROWS).map(|row| 1.0 - row as f64 / 512.0).collect(),
         observations,
         actions,
     }
@@ -91,7 +101,8 @@ fn part(batch: &Rows, rows: Range<usize>) -> Rows {
         observations: batch.observations[values.clone()].to_vec(),
         actions: batch.actions[rows.clone()].to_vec(),
         rewards: batch.rewards[rows.clone()].to_vec(),
-        discounts: batch.discounts[rows].to_vec(),
+        discounts: batch.discounts[rows.clone()].to_vec(),
         next_observations: batch.next_observations[values].to_vec(),
+        weights: batch.weights[rows].to_vec(),
     }
 }

@@ -25,7 +25,7 @@ mod write;
 pub use keep::Name;
 pub use read::{Found, Loaded, newest, read};
 pub use state::{decode, encode};
-pub use tensors::{load_weights, moments, moments_bytes, weights_bytes};
+pub use tensors::{flat_bytes, load_flat, load_weights, moments, moments_bytes, weights_bytes};
 pub use write::Writer;
 
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 
 use super::CheckpointError;
 use crate::optimizer::Moments;
-use crate::parallel::Layout;
+use crate::parallel::{HostFloat, Layout};
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarMap;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
@@ -43,6 +43,52 @@ pub fn load_weights(bytes: &[u8], layout: &Layout, vars: &VarMap) -> Result<(), 
     for (var, tensor) in ready {
         var.set(&tensor).map_err(|e| CheckpointError::form("weights", e))?;
     }
+    Ok(())
+}
+
+/// The flat parameters `values` in the order of `layout`.
+pub fn flat_bytes<T: HostFloat>(layout: &Layout, values: &[T]) -> Result<Vec<u8>, CheckpointError> {
+    if values.len() != layout.total() {
+        let reason = format!("{} values for a layout of {}", values.len(), layout.total());
+        return Err(CheckpointError::form("weights", reason));
+    }
+    let mut tensors = Vec::new();
+    for entry in layout.entries() {
+        let values = &values[entry.offset..entry.offset + entry.len];
+        let bytes = match T::DTYPE {
+            DType::F32 => le(values, |x| (x.wide() as f32).to_le_bytes()),
+            _ => le(values, |x| x.wide().to_le_bytes()),
+        };
+        tensors.push((entry.name.as_str(), dtype_of(&entry.name, T::DTYPE)?, entry.shape.clone(), bytes));
+    }
+    pack(&tensors)
+}
+
+/// Sets flat parameters from bytes that [`flat_bytes`] wrote for the same layout. Nothing is set unless all fit.
+pub fn load_flat<T: HostFloat>(bytes: &[u8], layout: &Layout, values: &mut [T]) -> Result<(), CheckpointError> {
+    if values.len() != layout.total() {
+        let reason = format!("{} values for a layout of {}", values.len(), layout.total());
+        return Err(CheckpointError::form("weights", reason));
+    }
+    let read = SafeTensors::deserialize(bytes).map_err(|e| CheckpointError::form("weights", e))?;
+    if read.len() != layout.entries().len() {
+        let reason = format!("{} tensors for a network of {}", read.len(), layout.entries().len());
+        return Err(CheckpointError::form("weights", reason));
+    }
+    let mut ready = Vec::with_capacity(values.len());
+    for entry in layout.entries() {
+        let wrong = |reason: String| CheckpointError::form(&format!("weights of {}", entry.name), reason);
+        let view = read.tensor(&entry.name).map_err(|e| wrong(e.to_string()))?;
+        if view.shape() != entry.shape || view.dtype() != dtype_of(&entry.name, T::DTYPE)? {
+            let (shape, dtype) = (view.shape(), view.dtype());
+            return Err(wrong(format!("{dtype:?} of shape {shape:?} for {:?} of {:?}", T::DTYPE, entry.shape)));
+        }
+        match T::DTYPE {
+            DType::F32 => ready.extend(view.data().as_chunks().0.iter().map(|b| T::of(f32::from_le_bytes(*b).into()))),
+            _ => ready.extend(view.data().as_chunks().0.iter().map(|b| T::of(f64::from_le_bytes(*b)))),
+        }
+    }
+    values.copy_from_slice(&ready);
     Ok(())
 }
 

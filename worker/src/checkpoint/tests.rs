@@ -266,21 +266,33 @@ fn a_full_disk_keeps_the_last_good_one() {
 
 #[test]
 fn weights_and_moments_come_back_and_equal_ones_are_equal_bytes() {
-    use crate::networks::QNetwork;
+    use crate::networks::{CandleNetwork, Head, QSettings};
     use crate::optimizer::Moments;
     use crate::parallel::Layout;
     use candle_core::{DType, Device};
-    let network = |seed, hidden: &[usize]| {
-        QNetwork::new(3, hidden, 2, DType::F32, &Device::Cpu, &crate::seed::Streams::new(seed)).unwrap()
+    let network = |seed, width| {
+        let hidden = vec![width];
+        let of = QSettings { observation: 3, actions: 2, hidden, head: Head::Value, dueling: false, noise: None };
+        let (network, streams) = (of.network().into(), crate::seed::Streams::new(seed));
+        CandleNetwork::new(network, DType::F32, &Device::Cpu, &streams).unwrap()
     };
-    let (a, b, wide) = (network(1, &[4]), network(2, &[4]), network(1, &[5]));
+    let (a, b, wide) = (network(1, 4), network(2, 4), network(1, 5));
     let layout = Layout::of(a.parameters());
     let bytes = weights_bytes(&layout, a.parameters()).unwrap();
-    assert_eq!(bytes, weights_bytes(&layout, network(1, &[4]).parameters()).unwrap());
+    assert_eq!(bytes, weights_bytes(&layout, network(1, 4).parameters()).unwrap());
     assert!(load_weights(&bytes, &Layout::of(wide.parameters()), wide.parameters()).is_err());
     assert!(load_weights(&bytes[..bytes.len() - 1], &layout, b.parameters()).is_err());
     load_weights(&bytes, &layout, b.parameters()).unwrap();
     assert_eq!(bytes, weights_bytes(&layout, b.parameters()).unwrap());
+    // flat parameters are the same file
+    let mut flat = vec![0f32; layout.total()];
+    load_flat(&bytes, &layout, &mut flat).unwrap();
+    assert_eq!(flat_bytes(&layout, &flat).unwrap(), bytes);
+    let before = flat.clone();
+    assert!(load_flat(&bytes[..bytes.len() - 1], &layout, &mut flat).is_err());
+    assert!(load_flat(&bytes, &Layout::of(wide.parameters()), &mut flat).is_err());
+    assert!(load_flat(&bytes, &layout, &mut vec![0f64; layout.total()]).is_err());
+    assert_eq!(flat, before);
     for state in [Moments::F32 { m: vec![1.5, -2.0], v: vec![0.1, 0.2] }, Moments::F64 { m: vec![0.1], v: vec![7.0] }] {
         let len = if let Moments::F32 { m, .. } = &state { m.len() } else { 1 };
         let bytes = moments_bytes(&state).unwrap();

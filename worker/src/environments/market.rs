@@ -157,6 +157,7 @@ impl Market {
 
 impl Environment for Market {
     type State = MarketState;
+    type Action = usize;
 
     fn observation_len(&self) -> usize {
         self.scaler.len() + 1

@@ -25,7 +25,7 @@ pub const BATCH_ROWS: usize = 512;
 pub const RANDOM_RUNS: usize = 100;
 
 /// Chooses actions: from row-major observations and their number to one action for each row.
-pub type Policy<'a> = dyn FnMut(&[f32], usize) -> anyhow::Result<Vec<usize>> + 'a;
+pub type Policy<'a, A = usize> = dyn FnMut(&[f32], usize) -> anyhow::Result<Vec<A>> + 'a;
 
 /// What a policy does at each bar of a part in each position: all it can ever be asked, since an observation depends
 /// on nothing else.

@@ -1,13 +1,16 @@
 //! The worker binary: what it is asked to do, from arguments to exit code.
 
+mod registry;
+mod seeds;
 mod warnings;
+
+pub use registry::Registry;
 
 use crate::data::{self, DataError, Scaler, walk_forward};
 use crate::environments::Environment;
-use crate::environments::market::{Market, MarketState};
-use crate::networks::QNetwork;
-use crate::replay::Transition;
-use crate::trainers::{Ending, TrainError, train_with_preloaded_data};
+use crate::environments::market::Market;
+use crate::trainers::start::parameters;
+use crate::trainers::{Ending, TrainError, train_on_market};
 use crate::world::{World, WorldError};
 use clap::{Parser, Subcommand};
 use foxlaunch_shared::answers::{About, WorkerPlan};
@@ -42,6 +45,16 @@ enum Verb {
         /// Resolved settings, as a run folder's config.toml.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
+    },
+    /// Says of each file what it holds and what is wrong with it: a line of JSON each, `Ok` with a report, or `Err` with
+    /// an exit code and a reason.
+    Data {
+        /// Resolved settings, as a run folder's config.toml.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// Files, folders or patterns.
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<String>,
     },
     /// Trains.
     Train {
@@ -93,8 +106,13 @@ impl JobError {
     }
 }
 
-/// The whole program.
+/// The whole program, with what is built in.
 pub fn main() -> ExitCode {
+    main_with(Registry::built_in())
+}
+
+/// The whole program, for a worker that has what `registry` has: a third party's own, which `FOXLAUNCH_WORKER` names.
+pub fn main_with(registry: Registry) -> ExitCode {
     // What goes wrong beside the work, as a message that could not be sent; RUST_LOG=debug shows more.
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn".into());
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().try_init();
@@ -110,13 +128,19 @@ pub fn main() -> ExitCode {
         _ if arguments.about => print_json(&about()),
         None => Ok(exit::OK),
         Some(Verb::Plan { config }) => {
-            read_config(&config).and_then(|config| plan(&config)).and_then(|plan| print_json(&plan))
+            read_config(&config).and_then(|config| plan(&registry, &config)).and_then(|plan| print_json(&plan))
         }
+        Some(Verb::Data { config, paths }) => read_config(&config).and_then(|config| {
+            for answer in paths.iter().flat_map(|path| data::survey(path, &config)) {
+                print_json(&answer.map_err(|e| (e.exit_code(), e.to_string())))?;
+            }
+            Ok(exit::OK)
+        }),
         Some(Verb::Train { config, run, resume }) => read_config(&config).and_then(|config| {
             let training = std::thread::Builder::new()
                 .name("training".to_owned())
                 .stack_size(STACK)
-                .spawn(move || train(&config, &RunDir::new(run), resume));
+                .spawn(move || train(&registry, &config, &RunDir::new(run), resume));
             match training.map(std::thread::JoinHandle::join) {
                 Ok(Ok(ended)) => ended,
                 Ok(Err(_)) => Err(JobError::Thread("it panicked; see above".to_owned())),
@@ -153,17 +177,16 @@ fn print_json<T: serde::Serialize>(value: &T) -> Result<i32, JobError> {
 
 fn read_config(path: &Path) -> Result<Config, JobError> {
     let text = std::fs::read_to_string(path).map_err(|source| JobError::NoConfig { path: path.to_owned(), source })?;
-    let config = Config::from_toml(&text, &path.display().to_string())?;
-    // the only match on names
-    match config.environment.name.as_str() {
-        "market" => Ok(config),
-        other => Err(JobError::Unknown(format!("environment.name = {other:?}: this worker has \"market\""))),
-    }
+    Ok(Config::from_toml(&text, &path.display().to_string())?)
 }
 
 /// What training under `config` would be.
-fn plan(config: &Config) -> Result<WorkerPlan, JobError> {
-    let dataset = data::load(&config.data)?;
+fn plan(registry: &Registry, config: &Config) -> Result<WorkerPlan, JobError> {
+    if let Some(task) = registry.task(config)? {
+        return task.plan(config);
+    }
+    registry.market_reward(config)?;
+    let dataset = data::load(config)?;
     let folds = walk_forward(&dataset, &config.folds)?;
     let mut warnings = warnings::leaps(&dataset);
     let (mut observation, mut actions) = (0, 0);
@@ -192,18 +215,17 @@ fn plan(config: &Config) -> Result<WorkerPlan, JobError> {
         folds: folds.iter().map(data::Fold::summary).collect(),
         observation,
         actions,
-        parameters: QNetwork::parameter_count(observation, &config.network.widths(), actions),
-        replay_bytes: (config.dqn.buffer_size * size_of::<Transition<MarketState>>()) as u64,
+        parameters: parameters(config, observation, actions, false),
+        replay_bytes: registry::memory_bytes::<Market>(config, observation),
         warnings,
+        problems: dataset.problems().by_name(),
     })
 }
 
 /// Joins the world, trains, and leaves it in order or with a word about what went wrong.
-fn train(config: &Config, run: &RunDir, resume: bool) -> Result<i32, JobError> {
+fn train(registry: &Registry, config: &Config, run: &RunDir, resume: bool) -> Result<i32, JobError> {
     let mut world = World::builder().stops_when_told(true).join()?;
-    let trained = data::load(&config.data)
-        .map_err(JobError::from)
-        .and_then(|dataset| Ok(train_with_preloaded_data(&mut world, config, &dataset, run, resume)?));
+    let trained = work(&mut world, registry, config, run, resume);
     match trained {
         Ok(ending) => {
             if !world.is_launched() {
@@ -223,6 +245,25 @@ fn train(config: &Config, run: &RunDir, resume: bool) -> Result<i32, JobError> {
     }
 }
 
+/// Trains what `config` names, each of its seeds.
+fn work(
+    world: &mut World,
+    registry: &Registry,
+    config: &Config,
+    run: &RunDir,
+    resume: bool,
+) -> Result<Ending, JobError> {
+    let task = registry.task(config)?;
+    let reward = registry.market_reward(config)?;
+    let dataset = if task.is_none() { Some(data::load(config)?) } else { None };
+    let one = |world: &mut World, config: &Config, run: &RunDir| match (task, &dataset) {
+        (Some(task), _) => task.train(world, config, run, resume),
+        (None, Some(dataset)) => Ok(train_on_market(world, config, dataset, run, resume, reward)?),
+        (None, None) => Ok(Ending::Finished),
+    };
+    if config.train.seeds.is_empty() { one(world, config, run) } else { seeds::each_seed(world, config, run, one) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,17 +277,21 @@ mod tests {
 
     #[test]
     fn the_plan_of_the_sample_knows_its_sizes_and_has_nothing_to_warn_of() {
-        let plan = plan(&config(&[])).unwrap();
+        let plan = plan(&Registry::built_in(), &config(&[])).unwrap();
         let symbols: Vec<&str> = plan.instruments.iter().map(|i| i.symbol.as_str()).collect();
         assert_eq!(symbols, ["GOOG", "IBM"]);
         assert_eq!((plan.folds.len(), plan.actions), (3, 3));
-        assert_eq!(plan.parameters, QNetwork::parameter_count(plan.observation, &[128, 64], 3));
+        // 128 wide, then value and advantage each 64 wide with 51 atoms, weights with deviations
+        let layer = |inputs: usize, outputs: usize| (inputs + 1) * outputs;
+        let streams = layer(128, 64) + layer(64, 51) + layer(128, 64) + layer(64, 153);
+        assert_eq!(plan.parameters, layer(plan.observation, 128) + 2 * streams);
         assert!(plan.warnings.is_empty(), "{:?}", plan.warnings);
     }
 
     #[test]
     fn the_plan_warns_of_settings_that_teach_nothing() {
-        let plan = plan(&config(&["train.steps=1000", "environment.episode_bars=3000"])).unwrap();
+        let plan =
+            plan(&Registry::built_in(), &config(&["train.steps=1000", "environment.episode_bars=3000"])).unwrap();
         assert!(plan.warnings.iter().any(|w| w.contains("nothing is learned")), "{:?}", plan.warnings);
         assert!(plan.warnings.iter().any(|w| w.contains("episodes are shorter")), "{:?}", plan.warnings);
     }
@@ -256,13 +301,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config.toml");
         assert_eq!(read_config(&file).unwrap_err().exit_code(), exit::NO_INPUT);
-        for text in ["[dqn]\ngama = 1", "[environment]\nname = \"chess\""] {
-            std::fs::write(&file, text).unwrap();
-            assert_eq!(read_config(&file).unwrap_err().exit_code(), exit::CONFIG);
-        }
+        std::fs::write(&file, "[dqn]\ngama = 1").unwrap();
+        assert_eq!(read_config(&file).unwrap_err().exit_code(), exit::CONFIG);
         let missing = format!("data.path={}", folder.path().join("none.csv").display());
-        assert_eq!(plan(&config(&[&missing])).unwrap_err().exit_code(), exit::NO_INPUT);
+        assert_eq!(plan(&Registry::built_in(), &config(&[&missing])).unwrap_err().exit_code(), exit::NO_INPUT);
         let one_fold_too_many = config(&["folds.count=1000"]);
-        assert_eq!(plan(&one_fold_too_many).unwrap_err().exit_code(), exit::DATA);
+        assert_eq!(plan(&Registry::built_in(), &one_fold_too_many).unwrap_err().exit_code(), exit::DATA);
     }
 }

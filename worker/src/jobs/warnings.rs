@@ -1,7 +1,7 @@
 //! What a person should know before a training starts.
 
 use crate::data::{Dataset, Instrument, moment};
-use foxlaunch_shared::config::Config;
+use foxlaunch_shared::config::{AlgorithmConfig, Config};
 
 /// A close so many times the one before it, or such a part of it, is hardly what a market did.
 const LEAP: f64 = 10.0;
@@ -34,6 +34,9 @@ pub(super) fn leaps(dataset: &Dataset) -> Vec<String> {
 
 /// Warnings where the replay memory never holds enough for a first update.
 pub(super) fn unlearned(config: &Config) -> Vec<String> {
+    if config.train.algorithm != AlgorithmConfig::Dqn {
+        return Vec::new();
+    }
     let (dqn, steps) = (&config.dqn, config.train.steps);
     let every = dqn.train_every as u64;
     // steps come in blocks; the last ones of each stream still wait for the n-step window to be full
@@ -59,7 +62,7 @@ pub(super) fn unlearned(config: &Config) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan;
+    use super::super::{Registry, plan};
     use super::*;
     use foxlaunch_shared::config::{Layer, Layers};
 
@@ -87,7 +90,7 @@ mod tests {
             let mut closes: Vec<f64> = (0..600).map(|t| 100.0 + f64::from(t * 7 % 13)).collect();
             spikes.iter().for_each(|&(t, close)| closes[t] = close);
             std::fs::write(&file, table(&closes)).unwrap();
-            let all = plan(&config(&[&path])).unwrap().warnings;
+            let all = plan(&Registry::built_in(), &config(&[&path])).unwrap().warnings;
             all.into_iter().filter(|w| w.contains("bad tick")).collect::<Vec<_>>()
         };
         assert_eq!(warnings(&[(300, 900.0)]), [""; 0]);

@@ -203,6 +203,24 @@ impl AdamW {
     }
 }
 
+impl AdamW {
+    /// One step of `values`, a flat buffer in layout order, along `gradient`. In place, without allocation.
+    pub fn step_flat<T: Moment>(&mut self, values: &mut [T], gradient: &[T]) -> Result<(), OptimizerError> {
+        let state = match &self.moments {
+            Moments::F32 { .. } => f32::NAME,
+            Moments::F64 { .. } => f64::NAME,
+        };
+        let (m, v) = T::of_moments(&mut self.moments).ok_or(OptimizerError::Type { gradient: T::NAME, state })?;
+        if m.len() != gradient.len() || values.len() != gradient.len() {
+            let (moments, variables) = (m.len(), values.len());
+            return Err(OptimizerError::Size { moments, gradient: gradient.len(), variables });
+        }
+        self.steps += 1;
+        update(values, gradient, m, v, &Rates::at(&self.settings, self.steps));
+        Ok(())
+    }
+}
+
 /// The factors of one step, rounded once.
 struct Rates<T> {
     decay: T,
@@ -322,16 +340,20 @@ mod tests {
             Var::from_vec(vec![1f32, 2., 3., 4.], (2, 2), &Device::Cpu).unwrap(),
             Var::from_vec(vec![5f32, 6.], 2, &Device::Cpu).unwrap(),
         ];
-        let (mut one, mut two) = (AdamW::f32(6, s.clone()), AdamW::f32(6, s));
+        let (mut one, mut two, mut three) = (AdamW::f32(6, s.clone()), AdamW::f32(6, s.clone()), AdamW::f32(6, s));
+        let mut flat = [1f32, 2., 3., 4., 5., 6.];
         for k in 0..3 {
             let g: Vec<f32> = (0..6).map(|i| (i * 7 + k) as f32 - 10.0).collect();
             one.step(std::slice::from_ref(&whole), &g).unwrap();
             two.step(&parts, &g).unwrap();
+            three.step_flat(&mut flat, &g).unwrap();
         }
         let mut joined = parts[0].flatten_all().unwrap().to_vec1::<f32>().unwrap();
         joined.extend(parts[1].to_vec1::<f32>().unwrap());
         assert_eq!(whole.to_vec1::<f32>().unwrap(), joined);
+        assert_eq!(flat[..], joined);
         assert_eq!(one.moments(), two.moments());
+        assert_eq!(one.moments(), three.moments());
     }
 
     #[test]

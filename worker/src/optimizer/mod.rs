@@ -7,10 +7,9 @@ mod adamw;
 mod clip;
 #[cfg(feature = "cuda")]
 mod device;
-mod scalar;
 
-pub use adamw::{AdamW, AdamWSettings, Moments, OptimizerError};
+pub use crate::kernels::Scalar;
+pub use adamw::{AdamW, AdamWSettings, Moment, Moments, OptimizerError};
 pub use clip::{clip_coefficient, global_norm};
 #[cfg(feature = "cuda")]
 pub use device::DeviceAdamW;
-pub use scalar::Scalar;

@@ -5,6 +5,7 @@
 
 use super::{Entry, Layout, ParallelError};
 use crate::collectives::{Buffer, Collective, ReduceOp, SharedF32};
+use crate::kernels::Scalar;
 use candle_core::backprop::GradStore;
 use candle_core::{CpuStorage, DType, Device, Storage, Tensor};
 use candle_nn::VarMap;
@@ -20,6 +21,44 @@ pub enum Values {
     #[cfg(feature = "cuda")]
     CudaF32(cudarc::driver::CudaSlice<f32>),
 }
+
+/// A number type that gradients have in host memory.
+pub trait HostFloat: Scalar {
+    /// Its name for candle.
+    const DTYPE: DType;
+
+    /// All numbers, if they are of this type in host memory.
+    fn of_values(values: &Values) -> Option<&[Self]>;
+
+    /// All numbers, to be changed, if they are of this type in host memory.
+    fn of_values_mut(values: &mut Values) -> Option<&mut [Self]>;
+
+    /// A slice as a collective takes it.
+    fn buffer(values: &mut [Self]) -> Buffer<'_>;
+}
+
+macro_rules! host_float {
+    ($t:ty, $variant:ident) => {
+        impl HostFloat for $t {
+            const DTYPE: DType = DType::$variant;
+
+            fn of_values(values: &Values) -> Option<&[Self]> {
+                if let Values::$variant(values) = values { Some(values) } else { None }
+            }
+
+            fn of_values_mut(values: &mut Values) -> Option<&mut [Self]> {
+                if let Values::$variant(values) = values { Some(values) } else { None }
+            }
+
+            fn buffer(values: &mut [Self]) -> Buffer<'_> {
+                Buffer::$variant(values)
+            }
+        }
+    };
+}
+
+host_float!(f32, F32);
+host_float!(f64, F64);
 
 /// All gradients of a model, in the order of its [`Layout`], followed by the extras.
 #[derive(Debug)]
@@ -98,6 +137,17 @@ impl FlatGradients {
             Values::F64(values) => Some(&mut values[..self.parameters]),
             _ => None,
         }
+    }
+
+    /// The gradients without extras, if they are of type `T` in host memory.
+    pub fn host<T: HostFloat>(&self) -> Option<&[T]> {
+        T::of_values(&self.values).map(|values| &values[..self.parameters])
+    }
+
+    /// The gradients without extras, to be changed, if they are of type `T` in host memory.
+    pub fn host_mut<T: HostFloat>(&mut self) -> Option<&mut [T]> {
+        let parameters = self.parameters;
+        T::of_values_mut(&mut self.values).map(|values| &mut values[..parameters])
     }
 
     /// One variable's gradient, if it is f32 in host memory.

@@ -23,7 +23,7 @@ pub mod weights;
 pub use averager::GradientAverager;
 pub use buckets::{Entry, Layout};
 pub use captured::CapturedStep;
-pub use gradients::{FlatGradients, Values};
+pub use gradients::{FlatGradients, HostFloat, Values};
 pub use shard::{Shards, sum_shards};
 
 use crate::collectives::CollectiveError;

@@ -1,13 +1,17 @@
-//! What was experienced: n-step windows ([`NStep`]) and the ring of transitions that updates are drawn from
-//! ([`Ring`]).
+//! What was experienced: n-step windows ([`NStep`]), the ring of transitions that updates are drawn from ([`Ring`]), and
+//! how likely each is drawn ([`Priorities`], over a [`SumTree`]).
 //!
-//! Both hold environment states rather than observations, so they are small and can be saved whole.
+//! The first two hold environment states rather than observations, so they are small and can be saved whole.
 
 mod n_step;
+pub mod prioritized;
 mod ring;
+mod sum_tree;
 
 pub use n_step::NStep;
+pub use prioritized::Priorities;
 pub use ring::Ring;
+pub use sum_tree::SumTree;
 
 use serde::{Deserialize, Serialize};
 

@@ -18,14 +18,16 @@ impl<T> Ring<T> {
         Ring { items: Vec::new(), capacity: capacity.max(1), head: 0 }
     }
 
-    /// Adds an item.
-    pub fn push(&mut self, item: T) {
+    /// Adds an item, and gives its index.
+    pub fn push(&mut self, item: T) -> usize {
         if self.items.len() < self.capacity {
             self.items.push(item);
-        } else {
-            self.items[self.head] = item;
-            self.head = (self.head + 1) % self.capacity;
+            return self.items.len() - 1;
         }
+        let at = self.head;
+        self.items[at] = item;
+        self.head = (at + 1) % self.capacity;
+        at
     }
 
     /// How many items there are.
@@ -66,7 +68,8 @@ mod tests {
             let mut ring = Ring::new(capacity);
             let mut model = VecDeque::new();
             for i in 0..count {
-                ring.push(i);
+                let at = ring.push(i);
+                prop_assert_eq!(*ring.get(at), i);
                 model.push_back(i);
                 if model.len() > capacity {
                     model.pop_front();
@@ -80,7 +83,7 @@ mod tests {
         #[test]
         fn a_saved_ring_goes_on_as_it_would_have(capacity in 1usize..9, before in 0usize..30, after in 0usize..30) {
             let mut ring = Ring::new(capacity);
-            (0..before).for_each(|i| ring.push(i));
+            (0..before).for_each(|i| { ring.push(i); });
             let saved = serde_json::to_string(&ring).unwrap();
             let mut read: Ring<usize> = serde_json::from_str(&saved).unwrap();
             for i in 0..after {
@@ -94,7 +97,9 @@ mod tests {
     #[test]
     fn every_item_is_drawn_equally_often() {
         let mut ring = Ring::new(10);
-        (0..25).for_each(|i| ring.push(i));
+        (0..25).for_each(|i| {
+            ring.push(i);
+        });
         let mut counts = [0u32; 10];
         let indices = ring.sample(50_000, &mut Streams::new(1).draw("sample", 0, 0));
         indices.iter().for_each(|i| counts[*i] += 1);

@@ -9,6 +9,7 @@ use super::TrainError;
 use super::exchange::Exchange;
 use crate::checkpoint::{decode, encode};
 use crate::environments::{Environment, Step};
+use crate::kernels::td::greedy;
 use crate::parallel::Shards;
 use crate::replay::{NStep, Transition};
 use crate::seed::{Streams, below, uniform};
@@ -53,6 +54,8 @@ struct Taken<S> {
 pub struct Block<S> {
     /// The windows that closed, in the order of the streams.
     pub transitions: Vec<Transition<S>>,
+    /// How often each action was taken.
+    pub taken: Vec<u64>,
     /// The returns of the episodes that ended, in the order of the streams.
     pub returns: Vec<f64>,
     /// Whether any rank was asked to stop.
@@ -75,7 +78,7 @@ pub type Values<'a> = dyn FnMut(&[f32], usize) -> Result<Vec<f32>, TrainError> +
 
 impl<S: Clone + Serialize + serde::de::DeserializeOwned> Collected<S> {
     /// `count` fresh streams of `env` with windows of `n_step` steps and discount `gamma`.
-    pub fn new<E: Environment<State = S>>(
+    pub fn new<E: Environment<State = S, Action = usize>>(
         env: &E,
         count: usize,
         n_step: usize,
@@ -103,7 +106,7 @@ impl<S: Clone + Serialize + serde::de::DeserializeOwned> Collected<S> {
     }
 
     /// Steps every stream, the owned ones here, and gives what came of it.
-    pub fn block<E: Environment<State = S>>(
+    pub fn block<E: Environment<State = S, Action = usize>>(
         &mut self,
         env: &E,
         world: &mut World,
@@ -115,7 +118,8 @@ impl<S: Clone + Serialize + serde::de::DeserializeOwned> Collected<S> {
         let taken = self.step_owned(env, shards, how, streams, values)?;
         let stop = world.stop_requested().is_some();
         let said = self.exchange.gather(world.collective(), encode("a block of steps", &taken)?, stop)?;
-        let mut block = Block { transitions: Vec::new(), returns: Vec::new(), stop: said.flag };
+        let mut block =
+            Block { transitions: Vec::new(), taken: vec![0; env.actions()], returns: Vec::new(), stop: said.flag };
         let mut all = Vec::with_capacity(self.streams.len());
         for message in &said.messages {
             all.extend(decode::<Vec<Vec<Taken<S>>>>("a block of steps", message)?);
@@ -131,7 +135,7 @@ impl<S: Clone + Serialize + serde::de::DeserializeOwned> Collected<S> {
     }
 
     /// For each owned stream the steps it took, which the stream itself does not see yet.
-    fn step_owned<E: Environment<State = S>>(
+    fn step_owned<E: Environment<State = S, Action = usize>>(
         &self,
         env: &E,
         shards: &Shards,
@@ -181,6 +185,9 @@ impl<S: Clone> Stream<S> {
     fn advance(&mut self, taken: Taken<S>, reward_scale: f64, block: &mut Block<S>) {
         let Taken { action, next, reward, terminated, truncated, restart } = taken;
         let step = Step { next, reward, terminated, truncated };
+        if let Some(count) = block.taken.get_mut(action as usize) {
+            *count += 1;
+        }
         let transitions = &mut block.transitions;
         self.windows.push(self.state.clone(), action, reward * reward_scale, &step, &mut |t| transitions.push(t));
         self.steps += 1;
@@ -194,15 +201,4 @@ impl<S: Clone> Stream<S> {
             None => step.next,
         };
     }
-}
-
-/// The first of the actions with the largest value.
-pub fn greedy(values: &[f32]) -> usize {
-    let mut best = 0;
-    for (i, value) in values.iter().enumerate() {
-        if *value > values[best] {
-            best = i;
-        }
-    }
-    best
 }

@@ -1,29 +1,43 @@
-//! The algorithm around the learner: collect a block of steps, put its transitions into the replay memory, draw a
-//! batch, update (Mnih et al. 2015, algorithm 1).
+//! Rainbow (Hessel et al. 2018) around the learner: act under noise, put what came into the replay memory, draw a batch by
+//! priority, update, and give its rows new priorities. With the switches of `[dqn]` it is also plain DQN (Mnih et al.
+//! 2015), IQN (Dabney et al. 2018), and either with the conservative penalty (Kumar et al. 2020).
 //!
-//! All ranks hold the same replay memory and draw the same indices; each computes the rows of its own shards.
+//! ```text
+//! (1)  act       a = argmax_a Q(s, a; theta, e), e new in each block; without noisy weights a random action with
+//!                probability epsilon, which falls over time
+//! (2)  store     R = r_t + ... + gamma^(k-1) r_(t+k-1), D = gamma^k or 0 at the end of the task; priority: the largest so far
+//! (3)  draw      one row from each of B strata of the mass p^alpha; without priorities uniformly
+//! (4)  weigh     w = (N P)^-beta / the largest w of the whole batch; beta rises to 1 over time
+//! (5)  learn     `learner`: target, loss, gradient over all ranks, step
+//! (6)  prioritise  p = |error| + eps for each row of the batch, the error unweighted
+//! (7)  every so many updates theta- <- theta
+//! ```
+//!
+//! All ranks hold the same replay memory and priorities and draw the same indices; each computes the rows of its own
+//! shards, and errors ride back with the gradients. So (4) is over the whole batch without a further message.
 
 use super::TrainError;
 use super::collect::{Collected, Collecting};
 use super::learner::{Learner, LearnerSettings, Rows, Update};
 use super::run::{Algorithm, Counters};
 use super::schedule::{due, linear};
-use crate::checkpoint::{self, Loaded};
+use crate::checkpoint::{self, CheckpointError, Loaded};
 use crate::collectives::{Buffer, ReduceOp};
 use crate::environments::Environment;
+use crate::environments::market::MarketState;
 use crate::metrics::Meter;
-use crate::parallel::{Layout, Shards};
-use crate::replay::{Ring, Transition};
-use crate::seed::Streams;
+use crate::parallel::Shards;
+use crate::replay::{Priorities, Ring, Transition};
+use crate::seed::{Streams, uniform};
 use crate::world::World;
-use candle_nn::VarMap;
 use foxlaunch_shared::config::Config;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// The target network's weights in a checkpoint.
 const TARGET: &str = "target.safetensors";
 
-/// Double DQN in one fold.
+/// The agent in one fold.
 pub struct Dqn<'a, E: Environment> {
     env: &'a E,
     config: &'a Config,
@@ -36,6 +50,11 @@ pub struct Dqn<'a, E: Environment> {
     local: Local,
 }
 
+/// Reads `bytes` as a run on market bars reads its `state.bin` when it goes on: for trying what damaged bytes do.
+pub fn read_state(bytes: &[u8]) -> Result<(), CheckpointError> {
+    checkpoint::decode::<Memory<MarketState>>(checkpoint::STATE, bytes).map(drop)
+}
+
 /// All that is the same on every rank and goes into `state.bin`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Memory<S> {
@@ -46,6 +65,8 @@ struct Memory<S> {
     synced: u64,
     collected: Collected<S>,
     ring: Ring<Transition<S>>,
+    /// None where rows are drawn uniformly.
+    priorities: Option<Priorities>,
     meter: Meter,
 }
 
@@ -60,7 +81,7 @@ impl Local {
     const EMPTY: Local = Local { sums: [0.0; 6], q_max: f64::NEG_INFINITY };
 }
 
-impl<'a, E: Environment> Dqn<'a, E> {
+impl<'a, E: Environment<Action = usize>> Dqn<'a, E> {
     /// A fresh agent for `env` in fold `fold`, whose draws all come from `streams`.
     pub fn new(
         env: &'a E,
@@ -71,9 +92,9 @@ impl<'a, E: Environment> Dqn<'a, E> {
         world: &mut World,
     ) -> Result<Dqn<'a, E>, TrainError> {
         let settings = LearnerSettings::new(config, env.observation_len(), env.actions());
-        let learner = Learner::new(settings, shards, world.device(), &streams)?;
-        learner.layout().agree(world.collective())?;
         let dqn = &config.dqn;
+        let learner = Learner::new(settings, shards, dqn.batch_size, world.device(), &streams)?;
+        learner.layout().agree(world.collective())?;
         let collected = Collected::new(env, config.environment.streams, dqn.n_step, dqn.gamma, &streams);
         let memory = Memory {
             updates: 0,
@@ -82,6 +103,7 @@ impl<'a, E: Environment> Dqn<'a, E> {
             synced: 0,
             collected,
             ring: Ring::new(dqn.buffer_size),
+            priorities: dqn.prioritized.then(|| Priorities::new(dqn.buffer_size, dqn.priority_alpha, dqn.priority_eps)),
             meter: Meter::default(),
         };
         Ok(Dqn { env, config, fold, streams, shards, learner, memory, local: Local::EMPTY })
@@ -92,41 +114,78 @@ impl<'a, E: Environment> Dqn<'a, E> {
         &self.learner
     }
 
-    fn epsilon(&self) -> f64 {
-        let dqn = &self.config.dqn;
-        let progress = self.memory.steps as f64 / self.config.train.steps as f64;
-        linear(dqn.epsilon_start, dqn.epsilon_end, dqn.epsilon_fraction, progress)
+    /// How much of the steps is done.
+    fn progress(&self) -> f64 {
+        self.memory.steps as f64 / self.config.train.steps as f64
     }
 
+    /// Share of random actions: none where noise explores.
+    fn epsilon(&self) -> f64 {
+        let dqn = &self.config.dqn;
+        if dqn.noisy {
+            return 0.0;
+        }
+        linear(dqn.epsilon_start, dqn.epsilon_end, dqn.epsilon_fraction, self.progress())
+    }
+
+    /// (1) and (2).
     fn collect(&mut self, world: &mut World) -> Result<bool, TrainError> {
         let how = Collecting {
             steps: self.config.dqn.train_every / self.config.environment.streams,
             epsilon: self.epsilon(),
             reward_scale: self.config.environment.reward_scale,
         };
-        let learner = &self.learner;
+        self.learner.explore(Some(self.memory.steps))?;
+        let learner = &mut self.learner;
         let mut values = |observations: &[f32], rows: usize| learner.values(observations, rows);
         let (env, shards, streams) = (self.env, &self.shards, &self.streams);
         let memory = &mut self.memory;
         let block = memory.collected.block(env, world, shards, how, streams, &mut values)?;
         memory.steps += self.config.dqn.train_every as u64;
-        block.transitions.into_iter().for_each(|t| memory.ring.push(t));
+        for transition in block.transitions {
+            let index = memory.ring.push(transition);
+            if let Some(priorities) = &mut memory.priorities {
+                priorities.insert(index);
+            }
+        }
         block.returns.iter().for_each(|r| memory.meter.mean("return", *r, 1.0));
+        let taken = block.taken.iter().sum::<u64>() as f64;
+        for (action, count) in block.taken.iter().enumerate() {
+            memory.meter.mean(&format!("action_{action}"), *count as f64, taken);
+        }
         Ok(block.stop)
     }
 
+    /// (3) and (4): where the rows of the next batch stand, and their weights.
+    fn draw(&self) -> (Vec<usize>, Vec<f64>) {
+        let (batch, dqn) = (self.config.dqn.batch_size, &self.config.dqn);
+        let mut draw = self.streams.draw("sample", self.memory.updates, 0);
+        let Some(priorities) = &self.memory.priorities else {
+            return (self.memory.ring.sample(batch, &mut draw), Vec::new());
+        };
+        let places: Vec<f64> = (0..batch).map(|_| uniform(&mut draw)).collect();
+        let indices = priorities.draw(&places);
+        let weights = priorities.weights(&indices, linear(dqn.priority_beta, 1.0, 1.0, self.progress()));
+        (indices, weights)
+    }
+
+    /// (3) to (7).
     fn learn(&mut self, world: &mut World) -> Result<(), TrainError> {
-        let (batch, every) = (self.config.dqn.batch_size, self.config.parallel.sync_every_n_steps);
-        let indices = self.memory.ring.sample(batch, &mut self.streams.draw("sample", self.memory.updates, 0));
+        let (every, number) = (self.config.parallel.sync_every_n_steps, self.memory.updates);
+        let (indices, weights) = self.draw();
         let (env, ring) = (self.env, &self.memory.ring);
-        let mut rows = |range: std::ops::Range<usize>| gather(env, ring, &indices[range]);
-        let update = if every == 1 {
-            self.learner.update(world.collective(), batch, &mut rows)?
+        let mut rows = |range: std::ops::Range<usize>| Rows {
+            weights: weights.get(range.clone()).unwrap_or_default().to_vec(),
+            ..gather(env, ring, &indices[range])
+        };
+        let mut update = if every == 1 {
+            self.learner.update(world.collective(), number, &mut rows)?
         } else {
-            self.learner.update_alone(batch, &mut rows)?
+            self.learner.update_alone(number, &mut rows)?
         };
         self.memory.updates += 1;
-        self.require_finite(&update, world, &indices)?;
+        self.require_finite(&update, world, &indices, &weights)?;
+        self.prioritise(world, &indices, &weights, &mut update, every > 1)?;
         let one = Local {
             sums: [update.loss_sum(), update.rows, update.q_sum, update.td_sum, update.grad_norm, 1.0],
             q_max: update.q_max,
@@ -139,7 +198,31 @@ impl<'a, E: Environment> Dqn<'a, E> {
         Ok(())
     }
 
-    /// A sync point: all ranks hold the same from here on.
+    /// (6). Where ranks update apart, they tell each other their rows' errors first.
+    fn prioritise(
+        &mut self,
+        world: &mut World,
+        indices: &[usize],
+        weights: &[f64],
+        update: &mut Update,
+        apart: bool,
+    ) -> Result<(), TrainError> {
+        let memory = &mut self.memory;
+        let Some(priorities) = &mut memory.priorities else { return Ok(()) };
+        if apart {
+            world.collective().all_reduce(Buffer::F64(&mut update.priorities), ReduceOp::Sum)?;
+        }
+        for (index, error) in indices.iter().zip(&update.priorities) {
+            priorities.update(*index, *error);
+        }
+        let rows = indices.len() as f64;
+        memory.meter.mean("priority", update.priorities.iter().sum(), rows);
+        memory.meter.mean("weight", weights.iter().sum(), rows);
+        memory.meter.max("priority_max", update.priorities.iter().copied().fold(0.0, f64::max));
+        Ok(())
+    }
+
+    /// A sync point: all ranks hold the same from here on. (7)
     fn synchronise(&mut self, world: &mut World, apart: bool) -> Result<(), TrainError> {
         let mut local = std::mem::replace(&mut self.local, Local::EMPTY);
         if apart {
@@ -162,7 +245,13 @@ impl<'a, E: Environment> Dqn<'a, E> {
         Ok(())
     }
 
-    fn require_finite(&self, update: &Update, world: &World, indices: &[usize]) -> Result<(), TrainError> {
+    fn require_finite(
+        &self,
+        update: &Update,
+        world: &World,
+        indices: &[usize],
+        weights: &[f64],
+    ) -> Result<(), TrainError> {
         let finite = update.losses.iter().all(|loss| loss.is_finite());
         if finite && update.grad_norm.is_finite() {
             return Ok(());
@@ -173,7 +262,20 @@ impl<'a, E: Environment> Dqn<'a, E> {
             Some(shard) => ("the loss", update.losses[shard]),
             None => ("the norm of the gradient", update.grad_norm),
         };
-        let rows = bad.map(|shard| self.shards.rows(shard, indices.len()));
+        let rows = bad.map_or(0..indices.len(), |shard| self.shards.rows(shard, indices.len()));
+        let (indices, weights) = (&indices[rows.clone()], weights.get(rows).unwrap_or_default());
+        let of = gather(self.env, &self.memory.ring, indices);
+        let batch = json!({
+            "fold": self.fold,
+            "update": self.memory.updates,
+            "indices": indices,
+            "weights": weights,
+            "actions": of.actions,
+            "rewards": of.rewards,
+            "discounts": of.discounts,
+            "observations": of.observations,
+            "next_observations": of.next_observations,
+        });
         Err(TrainError::NotFinite {
             rank: bad.and_then(owner).unwrap_or(world.rank()),
             seen_by: world.rank(),
@@ -181,7 +283,9 @@ impl<'a, E: Environment> Dqn<'a, E> {
             update: self.memory.updates,
             what,
             value,
-            indices: rows.map_or(indices, |rows| &indices[rows]).to_vec(),
+            indices: indices.to_vec(),
+            batch: Box::new(batch),
+            saved: None,
         })
     }
 
@@ -210,7 +314,9 @@ fn gather<E: Environment>(env: &E, ring: &Ring<Transition<E::State>>, indices: &
     rows
 }
 
-impl<E: Environment> Algorithm for Dqn<'_, E> {
+impl<E: Environment<Action = usize>> Algorithm for Dqn<'_, E> {
+    type Action = usize;
+
     fn iterate(&mut self, world: &mut World) -> Result<bool, TrainError> {
         let stop = self.collect(world)?;
         if self.memory.ring.len() >= self.config.dqn.learning_starts.max(1) {
@@ -241,21 +347,26 @@ impl<E: Environment> Algorithm for Dqn<'_, E> {
         values
     }
 
-    fn act(&self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError> {
+    fn act(&mut self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError> {
+        self.learner.explore(None)?;
         self.learner.greedy(observations, rows)
     }
 
-    fn weights(&self) -> (&Layout, &VarMap) {
-        (self.learner.layout(), self.learner.online().parameters())
+    fn weights(&self) -> Result<Vec<u8>, TrainError> {
+        self.learner.online().bytes(self.learner.layout())
+    }
+
+    fn set_weights(&mut self, bytes: &[u8]) -> Result<(), TrainError> {
+        let layout = self.learner.layout().clone();
+        self.learner.online_mut().load(bytes, &layout)
     }
 
     fn save(&mut self) -> Result<Vec<(String, Vec<u8>)>, TrainError> {
         self.memory.optimizer_steps = self.learner.optimizer().steps();
-        let target = self.learner.target().parameters();
         let moments = self.learner.optimizer().moments()?;
         Ok(vec![
             (checkpoint::OPTIMIZER.to_owned(), checkpoint::moments_bytes(&moments)?),
-            (TARGET.to_owned(), checkpoint::weights_bytes(self.learner.layout(), target)?),
+            (TARGET.to_owned(), self.learner.target().bytes(self.learner.layout())?),
             (checkpoint::STATE.to_owned(), checkpoint::encode(checkpoint::STATE, &self.memory)?),
         ])
     }
@@ -266,8 +377,8 @@ impl<E: Environment> Algorithm for Dqn<'_, E> {
             let (there, here) = (memory.collected.len(), self.memory.collected.len());
             return Err(TrainError::Settings(format!("the checkpoint has {there} streams, the settings {here}")));
         }
-        let layout = self.learner.layout();
-        checkpoint::load_weights(loaded.file(TARGET)?, layout, self.learner.target().parameters())?;
+        let layout = self.learner.layout().clone();
+        self.learner.target_mut().load(loaded.file(TARGET)?, &layout)?;
         let moments = checkpoint::moments(loaded.file(checkpoint::OPTIMIZER)?, layout.total())?;
         self.learner.set_optimizer(moments, memory.optimizer_steps)?;
         self.memory = memory;

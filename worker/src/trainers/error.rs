@@ -16,8 +16,9 @@ use thiserror::Error;
 pub enum TrainError {
     /// A loss, or the gradient, is no finite number.
     #[error(
-        "rank {rank}, fold {}, update {update}: {what} is {value}; the batch's rows were the transitions {indices:?} \
-         of the replay memory. Try a smaller dqn.learning_rate or environment.reward_scale", .fold + 1
+        "rank {rank}, fold {}, update {update}: {what} is {value}; the batch's rows were number {indices:?} of \
+         what was learned from{}. Try a smaller learning_rate or environment.reward_scale", .fold + 1,
+        .saved.as_ref().map(|path| format!(", saved in {}", path.display())).unwrap_or_default()
     )]
     NotFinite {
         /// Whose rows it came from.
@@ -32,8 +33,12 @@ pub enum TrainError {
         what: &'static str,
         /// What it is.
         value: f64,
-        /// Where the rows stood in the replay memory.
+        /// Where the rows stood in the replay memory, or in the rollout.
         indices: Vec<usize>,
+        /// The rows, as JSON.
+        batch: Box<serde_json::Value>,
+        /// Where they were saved.
+        saved: Option<PathBuf>,
     },
     /// The run's folder does not belong to these settings.
     #[error("{0}")]

@@ -8,7 +8,9 @@ use crate::evaluate::{Policy, fold_result, validation_score};
 use crate::seed::Streams;
 use foxlaunch_shared::config::Config;
 use foxlaunch_shared::evaluation::FoldResult;
+use foxlaunch_shared::run_dir::RunDir;
 use serde_json::json;
+use std::path::PathBuf;
 
 /// Scores weights by what they earn, net of costs, on the validation part, and tests them on the test part.
 pub struct MarketJudge<'a> {
@@ -42,6 +44,7 @@ impl<'a> MarketJudge<'a> {
 }
 
 impl Judge for MarketJudge<'_> {
+    type Action = usize;
     type Verdict = FoldResult;
 
     fn validate(&self, policy: &mut Policy<'_>) -> anyhow::Result<f64> {
@@ -52,6 +55,10 @@ impl Judge for MarketJudge<'_> {
         fold_result(&self.test, self.fold, &self.streams, policy)
     }
 
+    fn file(&self, run: &RunDir, fold: usize) -> PathBuf {
+        run.fold(fold)
+    }
+
     fn recipe(&self) -> serde_json::Value {
         let dataset = self.test.dataset();
         json!({
@@ -59,8 +66,10 @@ impl Judge for MarketJudge<'_> {
             "feature_digest": dataset.feature_digest(),
             "scaler": self.scaler,
             "positions": self.config.environment.positions,
+            "algorithm": self.config.train.algorithm,
             "hidden": self.config.network.widths(),
-            "double": self.config.dqn.double,
+            "ppo": self.config.ppo,
+            "dqn": self.config.dqn,
         })
     }
 }

@@ -1,44 +1,42 @@
-//! Double DQN (van Hasselt, Guez and Silver 2016) over n-step returns (Sutton 1988; Hessel et al. 2018), learned in
-//! data parallel.
+//! What Rainbow (Hessel et al. 2018), IQN and CQL learn in one update, in data parallel.
 //!
-//! For a transition (S, A, R, D, S'), R the n-step return and D = gamma^k, or 0 where the task ended:
+//! For each row of the batch, (S, A, R, D, S') with R the n-step return and D = gamma^k, or 0 where the task ended:
 //!
 //! ```text
-//! (1)  a* = argmax_a Q(S', a; theta)                the online network chooses,
-//! (2)  Y  = R + D Q(S', a*; theta-)                 the target network values;
-//! (3)  delta = Y - Q(S, A; theta)
-//! (4)  L  = sum over rows of H(delta),              H(x) = x^2/2 if |x| < 1, else |x| - 1/2
-//! (5)  dL/dQ(S, A) = -max(-1, min(1, delta))
-//! (6)  g  = (sum over shards of dL/dtheta) / rows of the whole batch
-//! (7)  theta <- AdamW(theta, g min(1, c / |g|))
+//! (1)  a* = argmax_a Q(S', a; theta, e)        double: the online network chooses; else the target network does
+//! (2)  L  = what `heads` says of the row: target by (theta-, e-), value by (theta, e)
+//! (3)  g  = (sum over shards of dL/dtheta) / rows of the whole batch
+//! (4)  theta <- AdamW(theta, g min(1, c / |g|))
 //! ```
 //!
-//! Without `double`, a* in (1) is the target network's choice (Mnih et al. 2015).
+//! e and e- are samples of noise, new in each update, the same for all rows and on all ranks. Levels of quantiles are
+//! drawn for each row; actions are chosen by the mean over even levels, tau_k = (k + 1/2) / K, in place of K random ones.
 
 use super::TrainError;
-use super::collect::greedy;
+use super::heads::{HeadSettings, Row, ValueHead};
+use super::model::{Float, Model, ModelPass};
 use super::stepper::Stepper;
 use crate::collectives::{Collective, Solo};
-use crate::networks::QNetwork;
+use crate::kernels::td::greedy;
+use crate::networks::{Head, Levels, Noise, QSettings};
 use crate::optimizer::{AdamWSettings, Moments};
-use crate::parallel::{FlatGradients, Layout, Shards, sum_shards, weights};
-use crate::seed::Streams;
-use candle_core::{DType, Device, Tensor, Var};
-use foxlaunch_shared::config::Config;
+use crate::parallel::{FlatGradients, Layout, Shards, sum_shards};
+use crate::seed::{Streams, uniform};
+use candle_core::Device;
+use foxlaunch_shared::config::{Config, HeadConfig};
 use foxlaunch_shared::ids::{Rank, WorldSize};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What a learner is set to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LearnerSettings {
-    /// Values in an observation.
-    pub observation: usize,
-    /// Actions to choose from.
-    pub actions: usize,
-    /// Widths of the hidden layers.
-    pub hidden: Vec<usize>,
-    /// f32 or f64.
-    pub dtype: DType,
+    /// The networks.
+    pub network: QSettings,
+    /// What their outputs mean.
+    pub head: HeadSettings,
+    /// Levels drawn for each row of a quantile head: of the loss, of the target; and even ones to choose by.
+    pub levels: (usize, usize, usize),
     /// Whether the online network chooses the action that the target network values.
     pub double: bool,
     /// The optimiser's settings.
@@ -50,13 +48,30 @@ pub struct LearnerSettings {
 impl LearnerSettings {
     /// As `config` has them, for observations and actions of an environment.
     pub fn new(config: &Config, observation: usize, actions: usize) -> LearnerSettings {
+        let dqn = &config.dqn;
+        let head = match dqn.head {
+            HeadConfig::Value => Head::Value,
+            HeadConfig::Categorical => Head::Categorical(dqn.atoms),
+            HeadConfig::Quantile => Head::Quantile { cosines: dqn.cosines, first: dqn.first_cosine },
+        };
         LearnerSettings {
-            observation,
-            actions,
-            hidden: config.network.widths(),
-            dtype: DType::F32,
-            double: config.dqn.double,
-            optimizer: AdamWSettings::new(config.dqn.learning_rate, &config.optimizer),
+            network: QSettings {
+                observation,
+                actions,
+                hidden: config.network.widths(),
+                head,
+                dueling: dqn.dueling,
+                noise: dqn.noisy.then_some(dqn.noisy_sigma),
+            },
+            head: HeadSettings {
+                head,
+                support: (dqn.v_min, dqn.v_max),
+                kappa: dqn.kappa,
+                conservative: dqn.conservative,
+            },
+            levels: (dqn.quantiles, dqn.target_quantiles, dqn.choice_quantiles),
+            double: dqn.double,
+            optimizer: AdamWSettings::new(dqn.learning_rate, &config.optimizer),
             max_grad_norm: config.optimizer.max_grad_norm,
         }
     }
@@ -75,6 +90,8 @@ pub struct Rows {
     pub discounts: Vec<f64>,
     /// S': `[rows][observation]`.
     pub next_observations: Vec<f32>,
+    /// w: `[rows]`; empty where all are 1.
+    pub weights: Vec<f64>,
 }
 
 /// What one update was, over all rows that took part.
@@ -92,6 +109,8 @@ pub struct Update {
     pub q_max: f64,
     /// |g| before the clip.
     pub grad_norm: f64,
+    /// How wrong each row of the batch was, unweighted; 0 for rows that took no part here.
+    pub priorities: Vec<f64>,
 }
 
 impl Update {
@@ -101,47 +120,65 @@ impl Update {
     }
 }
 
-/// Scalars that ride behind the gradients: rows, Q and |delta| summed, then for each shard its loss and its largest
-/// Q. A shard writes only its own two, and the sum with the others' zeros carries them to all.
-const SUMS: usize = 3;
+/// Scalars that ride behind the gradients: rows, Q and |delta| summed, for each shard its loss and its largest Q, for
+/// each row its priority. A shard writes only its own, and the sum with the others' zeros carries them to all.
+pub(super) const SUMS: usize = 3;
 
 /// Both networks and the optimiser.
-pub struct Learner {
-    settings: LearnerSettings,
-    shards: Shards,
-    online: QNetwork,
-    target: QNetwork,
-    layout: Layout,
-    variables: Vec<Var>,
-    optimizer: Stepper,
-    parts: Vec<FlatGradients>,
-    sum: FlatGradients,
+pub struct Learner<T = f32> {
+    /// The updates on a device, once the first is planned: dropped before what they work on.
+    #[cfg(feature = "cuda")]
+    pub(super) device: Option<Box<super::device_update::DeviceUpdate>>,
+    pub(super) settings: LearnerSettings,
+    pub(super) streams: Streams,
+    pub(super) shards: Shards,
+    pub(super) batch: usize,
+    pub(super) online: Model<T>,
+    pub(super) target: Model<T>,
+    pub(super) layout: Layout,
+    pub(super) optimizer: Stepper,
+    head: ValueHead<T>,
+    pub(super) parts: Vec<FlatGradients>,
+    pub(super) sum: FlatGradients,
+    now: ModelPass<T>,
+    next: ModelPass<T>,
+    choosing: ModelPass<T>,
+    q: Vec<T>,
 }
 
-impl Learner {
-    /// A fresh learner whose weights `streams` decide, for the rank that owns its part of `shards`.
+impl<T: Float> Learner<T> {
+    /// A fresh learner whose weights `streams` decide, for the rank that owns its part of `shards`, and batches of
+    /// `batch` rows.
     pub fn new(
         settings: LearnerSettings,
         shards: Shards,
+        batch: usize,
         device: &Device,
         streams: &Streams,
-    ) -> Result<Learner, TrainError> {
-        let s = &settings;
-        let network = || QNetwork::new(s.observation, &s.hidden, s.actions, s.dtype, device, streams);
-        let (online, target) = (network()?, network()?);
-        let layout = Layout::of(online.parameters());
-        let buffer = || FlatGradients::zeros(&layout, SUMS + 2 * shards.count(), s.dtype, device);
-        let optimizer = Stepper::new(layout.total(), s.dtype, s.optimizer.clone(), device)?;
+    ) -> Result<Learner<T>, TrainError> {
+        let network = Arc::new(settings.network.network());
+        let (online, target) =
+            (Model::new(network.clone(), device, streams)?, Model::new(network.clone(), device, streams)?);
+        let layout = Model::<T>::layout(&network);
+        let buffer = || FlatGradients::zeros(&layout, SUMS + 2 * shards.count() + batch, T::DTYPE, device);
         Ok(Learner {
+            optimizer: Stepper::new(layout.total(), T::DTYPE, settings.optimizer.clone(), device)?,
+            head: ValueHead::new(&settings.head, settings.network.actions),
             parts: shards.owned().map(|_| buffer()).collect::<Result<_, _>>()?,
             sum: buffer()?,
-            variables: online.variables(),
+            now: online.pass(),
+            next: online.pass(),
+            choosing: online.pass(),
+            q: Vec::new(),
+            streams: streams.clone(),
             shards,
+            batch,
             online,
             target,
-            optimizer,
             layout,
             settings,
+            #[cfg(feature = "cuda")]
+            device: None,
         })
     }
 
@@ -151,13 +188,23 @@ impl Learner {
     }
 
     /// The network that acts and learns.
-    pub fn online(&self) -> &QNetwork {
+    pub fn online(&self) -> &Model<T> {
         &self.online
     }
 
+    /// The network that acts and learns, to be changed.
+    pub fn online_mut(&mut self) -> &mut Model<T> {
+        &mut self.online
+    }
+
     /// The network that values what comes next.
-    pub fn target(&self) -> &QNetwork {
+    pub fn target(&self) -> &Model<T> {
         &self.target
+    }
+
+    /// The network that values what comes next, to be changed.
+    pub fn target_mut(&mut self) -> &mut Model<T> {
+        &mut self.target
     }
 
     /// The order of the parameters.
@@ -175,147 +222,209 @@ impl Learner {
         self.optimizer.restore(moments, steps)
     }
 
+    /// Acts from now on under sample `number` of noise, which explores; `None` for no noise. Without noisy weights
+    /// nothing changes.
+    pub fn explore(&mut self, number: Option<u64>) -> Result<(), TrainError> {
+        let noise = number.and_then(|number| self.noise("noise-act", number));
+        self.online.set_noise(noise)
+    }
+
     /// Q(s, ·) of `rows` row-major observations, row-major.
-    pub fn values(&self, observations: &[f32], rows: usize) -> Result<Vec<f32>, TrainError> {
-        let q = self.online.forward_detached(&self.tensor(observations, rows)?)?;
-        Ok(q.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
+    pub fn values(&mut self, observations: &[f32], rows: usize) -> Result<Vec<f32>, TrainError> {
+        let even = self.even_levels();
+        self.online.forward(&mut self.choosing, observations, rows, shared(&even), false)?;
+        self.head.means(self.choosing.output(0), rows, &mut self.q);
+        Ok(self.q.iter().map(|q| q.wide() as f32).collect())
     }
 
     /// The greedy action for each of `rows` row-major observations.
-    pub fn greedy(&self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError> {
-        Ok(self.values(observations, rows)?.chunks_exact(self.settings.actions).map(greedy).collect())
+    pub fn greedy(&mut self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError> {
+        let actions = self.settings.network.actions;
+        Ok(self.values(observations, rows)?.chunks_exact(actions).map(greedy).collect())
     }
 
-    /// One update on a batch of `total` rows over all ranks, of which `rows` gives ranges: synchronous data
-    /// parallel. All ranks end with the same bits.
+    /// Update `number` of the run, on a batch of which `rows` gives ranges: synchronous data parallel. All ranks end with
+    /// the same bits.
     pub fn update(
         &mut self,
         collective: &mut dyn Collective,
-        total: usize,
+        number: u64,
         rows: &mut dyn FnMut(Range<usize>) -> Rows,
     ) -> Result<Update, TrainError> {
-        self.own_gradients(total, rows)?;
+        #[cfg(feature = "cuda")]
+        if self.is_on_device() {
+            return self.update_on_device(collective, number, rows, false);
+        }
+        self.own_gradients(number, rows)?;
         sum_shards(collective, &self.shards, &self.parts, &mut self.sum)?;
-        self.step(total, 0..self.shards.count())
+        self.step(0..self.shards.count())
     }
 
-    /// One update on this rank's rows alone: local SGD between two [`Learner::synchronise`]. Makes no collective
-    /// call.
+    /// Update `number` of the run, on this rank's rows alone: local SGD between two [`Learner::synchronise`]. Makes no
+    /// collective call.
     pub fn update_alone(
         &mut self,
-        total: usize,
+        number: u64,
         rows: &mut dyn FnMut(Range<usize>) -> Rows,
     ) -> Result<Update, TrainError> {
-        self.own_gradients(total, rows)?;
+        #[cfg(feature = "cuda")]
+        if self.is_on_device() {
+            return self.update_on_device(&mut Solo::new(), number, rows, true);
+        }
+        self.own_gradients(number, rows)?;
         let own = Shards::new(self.parts.len(), WorldSize(1), Rank(0))?;
         sum_shards(&mut Solo::new(), &own, &self.parts, &mut self.sum)?;
-        self.step(total, self.shards.owned())
+        self.step(self.shards.owned())
     }
 
     /// Averages parameters and moments over all ranks.
     pub fn synchronise(&mut self, collective: &mut dyn Collective) -> Result<(), TrainError> {
-        weights::average(&self.layout, self.online.parameters(), collective)?;
         if collective.world_size() == WorldSize(1) {
             return Ok(());
         }
+        self.online.average(&self.layout, collective)?;
         self.optimizer.average(collective)
     }
 
     /// theta- <- (1 - tau) theta- + tau theta.
     pub fn update_target(&mut self, tau: f64) -> Result<(), TrainError> {
-        Ok(self.target.follow(&self.online, tau)?)
+        self.target.follow(&self.online, tau)
     }
 
-    /// (1) to (5) for each owned shard.
-    fn own_gradients(&mut self, total: usize, rows: &mut dyn FnMut(Range<usize>) -> Rows) -> Result<(), TrainError> {
+    /// (1) and (2) for each owned shard, under new noise.
+    fn own_gradients(&mut self, number: u64, rows: &mut dyn FnMut(Range<usize>) -> Rows) -> Result<(), TrainError> {
+        self.online.set_noise(self.noise("noise-online", number))?;
+        self.target.set_noise(self.noise("noise-target", number))?;
         for (slot, shard) in self.shards.owned().enumerate() {
-            let range = self.shards.rows(shard, total);
+            let range = self.shards.rows(shard, self.batch);
             self.parts[slot].clear()?;
-            if range.is_empty() {
-                continue;
+            if !range.is_empty() {
+                self.own_gradient(number, slot, shard, range.clone(), &rows(range))?;
             }
-            let count = range.len();
-            let batch = rows(range);
-            let (gradient, extras) = self.loss(&batch, count, shard)?;
-            let part = &mut self.parts[slot];
-            part.add(&self.layout, self.online.parameters(), &gradient)?;
-            part.set_extras(&extras)?;
         }
         Ok(())
     }
 
-    /// The gradient of L over the rows of `shard`, and what rides behind it.
-    fn loss(
-        &self,
-        batch: &Rows,
-        rows: usize,
+    /// The gradient of L over the rows `range`, those of `shard`, and what rides behind it.
+    fn own_gradient(
+        &mut self,
+        number: u64,
+        slot: usize,
         shard: usize,
-    ) -> Result<(candle_core::backprop::GradStore, Vec<f64>), TrainError> {
-        let actions = self.settings.actions;
-        let host = |q: Tensor| -> candle_core::Result<Vec<f64>> { q.to_dtype(DType::F64)?.flatten_all()?.to_vec1() };
-        let next = self.tensor(&batch.next_observations, rows)?;
-        let valued = host(self.target.forward_detached(&next)?)?;
-        let chosen = if self.settings.double { host(self.online.forward_detached(&next)?)? } else { valued.clone() };
-        let q = self.online.forward(&self.tensor(&batch.observations, rows)?)?;
-        let values = host(q.detach())?;
+        range: Range<usize>,
+        batch: &Rows,
+    ) -> Result<(), TrainError> {
+        let (rows, actions) = (range.len(), self.settings.network.actions);
+        let is_quantile = matches!(self.settings.head.head, Head::Quantile { .. });
+        let (samples, targets, _) = self.settings.levels;
+        let levels = self.drawn_levels("levels", number, &range, samples);
+        let target_levels = self.drawn_levels("levels-target", number, &range, targets);
+        let even = self.even_levels();
 
-        let mut slope = vec![0.0; rows * actions];
-        let (mut loss, mut q_sum, mut td_sum, mut q_max) = (0.0, 0.0, 0.0, f64::NEG_INFINITY);
-        for row in 0..rows {
-            let of_row = row * actions..(row + 1) * actions;
-            let best = first_largest(&chosen[of_row.clone()]); // (1)
-            let y = batch.rewards[row] + batch.discounts[row] * valued[of_row.start + best]; // (2)
-            let taken = of_row.start + batch.actions[row] as usize;
-            let delta = y - values[taken]; // (3)
-            loss += if delta.abs() < 1.0 { 0.5 * delta * delta } else { delta.abs() - 0.5 }; // (4)
-            slope[taken] = -delta.clamp(-1.0, 1.0); // (5)
-            q_sum += values[taken];
-            td_sum += delta.abs();
-            q_max = f64::max(q_max, values[taken]);
+        let own = |levels, count| if is_quantile { Levels::Own(levels, count) } else { Levels::None };
+        let next = &batch.next_observations;
+        self.target.forward(&mut self.next, next, rows, own(&target_levels, targets), false)?;
+        // (1)
+        if self.settings.double {
+            self.online.forward(&mut self.choosing, next, rows, shared(&even), false)?;
+        } else if is_quantile {
+            self.target.forward(&mut self.choosing, next, rows, shared(&even), false)?;
         }
-        // The derivative of sum(q * slope) by theta, slope held fixed, is the derivative of L: the loss itself
-        // need not pass through the graph.
-        let slope = Tensor::from_vec(slope, (rows, actions), q.device())?.to_dtype(q.dtype())?;
-        let gradient = (q * slope)?.sum_all()?.backward()?;
+        let by = if self.settings.double || is_quantile { &self.choosing } else { &self.next };
+        self.head.means(by.output(0), rows, &mut self.q);
+        self.online.forward(&mut self.now, &batch.observations, rows, own(&levels, samples), true)?;
 
-        let mut extras = vec![0.0; SUMS + 2 * self.shards.count()];
+        // (2)
+        let shards = self.shards.count();
+        let mut extras = vec![0.0; SUMS + 2 * shards + self.batch];
+        let (mut loss, mut q_sum, mut td_sum, mut q_max) = (0.0, 0.0, 0.0, f64::NEG_INFINITY);
+        let (outputs, gradient) = self.now.output_and_gradient(0);
+        let (width, next_width) = (outputs.len() / rows, self.next.output(0).len() / rows);
+        for (row, gradient) in gradient.chunks_exact_mut(width).enumerate() {
+            let levels = if is_quantile { &levels[row * samples..][..samples] } else { &[] };
+            let seen = Row {
+                now: &outputs[row * width..][..width],
+                levels,
+                next: &self.next.output(0)[row * next_width..][..next_width],
+                choice: &self.q[row * actions..][..actions],
+                action: batch.actions[row] as usize,
+                reward: T::of(batch.rewards[row]),
+                discount: T::of(batch.discounts[row]),
+                weight: batch.weights.get(row).map_or(T::ONE, |w| T::of(*w)),
+            };
+            let cost = self.head.cost(&seen, gradient);
+            loss += cost.loss.wide();
+            q_sum += cost.q.wide();
+            td_sum += cost.delta.wide().abs();
+            q_max = f64::max(q_max, cost.q.wide());
+            extras[SUMS + 2 * shards + range.start + row] = cost.priority.wide();
+        }
         extras[..SUMS].copy_from_slice(&[rows as f64, q_sum, td_sum]);
         extras[SUMS + shard] = loss;
-        extras[SUMS + self.shards.count() + shard] = q_max;
-        Ok((gradient, extras))
+        extras[SUMS + shards + shard] = q_max;
+        self.online.backward(&self.layout, &mut self.now, &mut self.parts[slot], false)?;
+        Ok(self.parts[slot].set_extras(&extras)?)
     }
 
-    /// (6) and (7), from the buffer summed over the shards `from` of a batch of `total` rows.
-    fn step(&mut self, total: usize, from: Range<usize>) -> Result<Update, TrainError> {
+    /// (3) and (4), from the buffer summed over the shards `from`.
+    fn step(&mut self, from: Range<usize>) -> Result<Update, TrainError> {
         let extras = self.sum.extras()?;
-        let shards = self.shards.count();
-        let losses = extras[SUMS..SUMS + shards].to_vec();
-        // a shard without rows has no largest value
-        let with_rows = from.filter(|shard| !self.shards.rows(*shard, total).is_empty());
-        let q_max = with_rows.map(|shard| extras[SUMS + shards + shard]).fold(f64::NEG_INFINITY, f64::max);
-        let rows = extras[0];
-        if rows == 0.0 {
+        let mut update = self.summary(&extras, from);
+        if update.rows == 0.0 {
             // this rank had no rows, and steps alone: it waits for the next sync point
-            return Ok(Update { losses, q_max, ..Update::default() });
+            return Ok(update);
         }
-        self.sum.scale(1.0 / rows)?;
-        let grad_norm = self.optimizer.norm(&self.sum, self.settings.max_grad_norm)?;
-        let update = Update { losses, rows, q_sum: extras[1], td_sum: extras[2], q_max, grad_norm };
-        if !update.loss_sum().is_finite() || !grad_norm.is_finite() {
+        self.sum.scale(1.0 / update.rows)?;
+        let max_norm = self.settings.max_grad_norm;
+        update.grad_norm = self.optimizer.norm(&self.sum, max_norm)?;
+        if !update.loss_sum().is_finite() || !update.grad_norm.is_finite() {
             // not a step: what made it can still be looked at
             return Ok(update);
         }
-        self.optimizer.step(&self.variables, &mut self.sum, grad_norm, self.settings.max_grad_norm)?;
+        self.online.step(&mut self.optimizer, &mut self.sum, update.grad_norm, max_norm)?;
         Ok(update)
     }
 
-    fn tensor(&self, observations: &[f32], rows: usize) -> candle_core::Result<Tensor> {
-        let variable = &self.variables[0];
-        let shape = (rows, self.settings.observation);
-        Tensor::from_slice(observations, shape, &Device::Cpu)?.to_dtype(variable.dtype())?.to_device(variable.device())
+    /// What rode behind the gradients, of the shards `from`; the norm is not there yet.
+    pub(super) fn summary(&self, extras: &[f64], from: Range<usize>) -> Update {
+        let shards = self.shards.count();
+        // a shard without rows has no largest value
+        let with_rows = from.filter(|shard| !self.shards.rows(*shard, self.batch).is_empty());
+        let q_max = with_rows.map(|shard| extras[SUMS + shards + shard]).fold(f64::NEG_INFINITY, f64::max);
+        Update {
+            losses: extras[SUMS..SUMS + shards].to_vec(),
+            priorities: extras[SUMS + 2 * shards..].to_vec(),
+            rows: extras[0],
+            q_sum: extras[1],
+            td_sum: extras[2],
+            q_max,
+            grad_norm: 0.0,
+        }
+    }
+
+    pub(super) fn noise(&self, purpose: &str, number: u64) -> Option<Noise<T>> {
+        let network = self.online.network();
+        self.settings.network.noise.map(|_| Noise::draw(network, &self.streams, purpose, number))
+    }
+
+    /// `count` levels for each of the rows `range`, which the rows' places in the batch decide.
+    fn drawn_levels(&self, purpose: &str, number: u64, range: &Range<usize>, count: usize) -> Vec<T> {
+        if !matches!(self.settings.head.head, Head::Quantile { .. }) {
+            return Vec::new();
+        }
+        let mut draw = self.streams.draw(purpose, number, 0);
+        // a uniform number takes two words
+        draw.set_word_pos(2 * (range.start * count) as u128);
+        (0..range.len() * count).map(|_| T::of(uniform(&mut draw))).collect()
+    }
+
+    /// The middles of equal parts of 0 to 1; none where the network knows no levels.
+    fn even_levels(&self) -> Vec<T> {
+        let count = if matches!(self.settings.head.head, Head::Quantile { .. }) { self.settings.levels.2 } else { 0 };
+        (0..count).map(|k| T::of((k as f64 + 0.5) / count as f64)).collect()
     }
 }
 
-fn first_largest(values: &[f64]) -> usize {
-    (1..values.len()).fold(0, |best, i| if values[i] > values[best] { i } else { best })
+fn shared<T>(levels: &[T]) -> Levels<'_, T> {
+    if levels.is_empty() { Levels::None } else { Levels::Shared(levels) }
 }

@@ -7,24 +7,47 @@
 //! | `judge` | validation and test of agents that trade |
 //! | [`collect`] | environments stepped side by side, every rank its own, all ranks knowing all |
 //! | [`exchange`] | messages of any length between the ranks |
-//! | [`learner`] | double DQN: networks, loss, step |
-//! | [`dqn`] | the algorithm: collect, insert, update |
+//! | [`control`] | tasks without bars, judged by greedy episodes |
+//! | [`start`] | the algorithm that the settings name |
+//! | [`dqn`] | Rainbow, and what its switches make of it: act, store, draw, learn |
+//! | [`learner`] | one update of it over all ranks |
+//! | [`heads`] | what a row costs: plain values, C51, IQN, CQL |
+//! | [`ppo`] | proximal policy optimisation: rounds of rollouts and updates |
+//! | [`rollout`] | what PPO learns from, collected by all ranks |
+//! | `agent` | PPO's policy and value, acting and learning |
+//! | [`normalizer`] | running moments of observations and returns |
+//! | [`model`] | a network where it is computed, on the host or on a GPU |
+//! | `device_model`, `device_update` | the same on a GPU by our own kernels: a network, and an update as one CUDA graph |
 //! | [`stepper`] | clip and AdamW where the parameters are |
 //! | [`schedule`] | what changes as training goes on |
 
+mod agent;
 pub mod collect;
+pub mod control;
+#[cfg(feature = "cuda")]
+pub mod device_model;
+#[cfg(feature = "cuda")]
+mod device_update;
 pub mod dqn;
 mod error;
 pub mod exchange;
+pub mod heads;
 mod judge;
 pub mod learner;
+pub mod model;
+pub mod normalizer;
+pub mod ppo;
+pub mod rollout;
 pub mod run;
 pub mod schedule;
 pub mod session;
+pub mod start;
 pub mod stepper;
 #[cfg(test)]
 mod tests;
 
+pub use control::{ControlJudge, train_control};
 pub use error::TrainError;
 pub use judge::MarketJudge;
-pub use run::{Algorithm, Ending, Judge, train_with_preloaded_data};
+pub use run::{Algorithm, Ending, Judge};
+pub use start::{train_on_market, train_with_preloaded_data};

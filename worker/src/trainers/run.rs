@@ -1,22 +1,16 @@
 //! The loop, written once: folds, rhythm, checkpoints, validation, the test at a fold's end.
 
 use super::TrainError;
-use super::dqn::Dqn;
-use super::judge::MarketJudge;
 use super::schedule::due;
 use super::session::Session;
 use crate::checkpoint::Loaded;
-use crate::data::{Dataset, Scaler, walk_forward};
-use crate::environments::market::Market;
+use crate::environments::Action;
 use crate::evaluate::Policy;
-use crate::parallel::Layout;
-use crate::seed::Streams;
 use crate::world::World;
-use candle_nn::VarMap;
-use foxlaunch_shared::config::Config;
 use foxlaunch_shared::protocol::{Display, Phase};
 use foxlaunch_shared::run_dir::RunDir;
 use serde::Serialize;
+use std::path::PathBuf;
 
 /// How training ended, where it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +36,9 @@ pub struct Counters {
 
 /// What the loop needs of an algorithm. Every rank has one, and all make the same calls in the same order.
 pub trait Algorithm {
+    /// What it chooses.
+    type Action: Action;
+
     /// Collects a block and learns from it. Whether any rank was asked to stop.
     fn iterate(&mut self, world: &mut World) -> Result<bool, TrainError>;
 
@@ -55,10 +52,13 @@ pub trait Algorithm {
     fn measured(&mut self) -> Vec<(String, f64)>;
 
     /// The greedy action for each of so many row-major observations.
-    fn act(&self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError>;
+    fn act(&mut self, observations: &[f32], rows: usize) -> Result<Vec<Self::Action>, TrainError>;
 
-    /// The weights that act, and their order.
-    fn weights(&self) -> (&Layout, &VarMap);
+    /// The weights that act, as the bytes of a safetensors file.
+    fn weights(&self) -> Result<Vec<u8>, TrainError>;
+
+    /// Acts by weights that [`Algorithm::weights`] gave.
+    fn set_weights(&mut self, bytes: &[u8]) -> Result<(), TrainError>;
 
     /// Everything but those weights that it goes on from, as files by name; the same bytes on every rank.
     fn save(&mut self) -> Result<Vec<(String, Vec<u8>)>, TrainError>;
@@ -69,49 +69,31 @@ pub trait Algorithm {
 
 /// What tells good weights from bad ones. Only rank 0 asks it.
 pub trait Judge {
+    /// What policies choose.
+    type Action: Action;
     /// The result of a fold, as written into the run's folder.
     type Verdict: Serialize;
 
     /// The score that the best weights are chosen by: the larger, the better.
-    fn validate(&self, policy: &mut Policy<'_>) -> anyhow::Result<f64>;
+    fn validate(&self, policy: &mut Policy<'_, Self::Action>) -> anyhow::Result<f64>;
 
     /// The result on the part that nothing was chosen by. Asked once, with the best weights.
-    fn test(&self, policy: &mut Policy<'_>) -> anyhow::Result<Self::Verdict>;
+    fn test(&self, policy: &mut Policy<'_, Self::Action>) -> anyhow::Result<Self::Verdict>;
+
+    /// Adds to the result what the weights as they ended are worth, if that is to be known.
+    fn test_last(&self, _: &mut Self::Verdict, _: &mut Policy<'_, Self::Action>) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// The file of the result of fold `fold` in `run`.
+    fn file(&self, run: &RunDir, fold: usize) -> PathBuf;
 
     /// What one must know besides the weights to act by them, as JSON.
     fn recipe(&self) -> serde_json::Value;
 }
 
-/// Trains every fold of `dataset` as `config` says, into the folder `run`; with `resume` from its newest checkpoint.
-/// The data are loaded once, by the caller, and shared by all folds.
-pub fn train_with_preloaded_data(
-    world: &mut World,
-    config: &Config,
-    dataset: &Dataset,
-    run: &RunDir,
-    resume: bool,
-) -> Result<Ending, TrainError> {
-    let folds = walk_forward(dataset, &config.folds)?;
-    let mut session = Session::open(world, config, dataset, run, resume, folds.len())?;
-    for fold in &folds {
-        if session.has_done(fold.index) {
-            continue;
-        }
-        let scaler = Scaler::fit(dataset, &fold.train);
-        let market = Market::new(dataset, &fold.train, &scaler, &config.environment)?;
-        let streams = Streams::new(config.train.seed).part(fold.index as u64);
-        let judge = MarketJudge::new(dataset, fold, &scaler, config, streams.clone())?;
-        let shards = session.shards();
-        let mut algorithm = Dqn::new(&market, config, fold.index as u32, streams, shards, world)?;
-        if train_fold(world, &mut session, fold.index, &mut algorithm, &judge)? == Ending::Stopped {
-            return Ok(Ending::Stopped);
-        }
-    }
-    Ok(Ending::Finished)
-}
-
 /// Trains one fold to its end, or until someone asks to stop.
-pub fn train_fold<A: Algorithm, J: Judge>(
+pub fn train_fold<A: Algorithm, J: Judge<Action = A::Action>>(
     world: &mut World,
     session: &mut Session<'_>,
     fold: usize,
@@ -124,7 +106,7 @@ pub fn train_fold<A: Algorithm, J: Judge>(
     let mut at = algorithm.counters().updates;
     let mut shown: Vec<(String, f64)> = Vec::new();
     loop {
-        stop |= algorithm.iterate(world)?;
+        stop |= algorithm.iterate(world).map_err(|e| session.keep_batch(e))?;
         let now = algorithm.counters();
         report(world, session, fold, algorithm, &mut shown);
         if !now.synced {
@@ -168,7 +150,7 @@ fn report<A: Algorithm>(
     let config = session.config();
     let now = algorithm.counters();
     let done = fold as u64 * config.train.steps + now.steps.min(config.train.steps);
-    let iterations = done / config.dqn.train_every as u64;
+    let iterations = done / config.block_steps() as u64;
     let display = world.is_first().then(|| {
         // a value that was just written and begins anew stays on the screen until it has a successor
         for (name, value) in algorithm.shown() {
@@ -177,7 +159,7 @@ fn report<A: Algorithm>(
                 None => shown.push((name, value)),
             }
         }
-        let part = format!("fold {}/{}", fold + 1, session.folds());
+        let part = session.part(fold).to_owned();
         Display { part, done, total: session.folds() as u64 * config.train.steps, values: shown.clone() }
     });
     world.progress(iterations, Phase::Step, display);

@@ -5,7 +5,7 @@
 use super::TrainError;
 use super::run::{Algorithm, Counters, Judge};
 use crate::checkpoint::{self, Contents, Loaded, Name, Point, Writer};
-use crate::data::{DataError, Dataset};
+use crate::data::DataError;
 use crate::metrics::Sink;
 use crate::parallel::Shards;
 use crate::world::World;
@@ -42,14 +42,24 @@ struct Best {
     weights: Vec<u8>,
 }
 
+/// What is trained on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Its name for a person: a path, or an environment's name.
+    pub source: String,
+    /// A digest of what training depends on besides the settings.
+    pub digest: String,
+    /// The parts that are trained one after another, as a person is told.
+    pub parts: Vec<String>,
+}
+
 /// One run, from start or resume to its end.
 pub struct Session<'a> {
     config: &'a Config,
     run: RunDir,
-    folds: usize,
+    task: Task,
     shards: Shards,
     digest: String,
-    data_digest: String,
     saved: Option<(Loaded, Progress)>,
     best: Option<Best>,
     /// Rank 0's.
@@ -59,17 +69,16 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Opens `run`, and with `resume` its newest whole checkpoint; all ranks take the one that rank 0 found. A
-    /// checkpoint of other settings or of other data than `dataset` is refused.
+    /// checkpoint of other settings or of another task is refused.
     pub fn open(
         world: &mut World,
         config: &'a Config,
-        dataset: &Dataset,
+        task: Task,
         run: &RunDir,
         resume: bool,
-        folds: usize,
     ) -> Result<Session<'a>, TrainError> {
         let digest = config.digest();
-        let saved = if resume { find(world, &run.checkpoints(), &digest, dataset)? } else { None };
+        let saved = if resume { find(world, &run.checkpoints(), &digest, &task)? } else { None };
         // a run keeps the number of shards that it began with, whatever the number of workers now
         let configured = match config.parallel.virtual_shards {
             0 => world.world_size().index(),
@@ -77,9 +86,9 @@ impl<'a> Session<'a> {
         };
         let count = saved.as_ref().map_or(configured, |(_, progress)| progress.virtual_shards as usize);
         let shards = Shards::new(count, world.world_size(), world.rank())?;
-        let (streams, rows) = (config.environment.streams, config.dqn.batch_size);
+        let (streams, rows) = (config.environment.streams, config.batch_rows());
         if count > streams.min(rows) {
-            let reason = "a shard would be empty; use fewer workers, or raise environment.streams and dqn.batch_size";
+            let reason = "a shard would be empty; use fewer workers, or raise environment.streams and the batch_size";
             let sizes = format!("{count} shards of {streams} streams and of batches of {rows} rows");
             return Err(TrainError::Settings(format!("{sizes}: {reason}")));
         }
@@ -90,8 +99,8 @@ impl<'a> Session<'a> {
         } else {
             (None, None)
         };
-        let (run, data_digest) = (run.clone(), dataset.content_digest().to_owned());
-        Ok(Session { config, run, folds, shards, digest, data_digest, saved, best: None, writer, sink })
+        let run = run.clone();
+        Ok(Session { config, run, task, shards, digest, saved, best: None, writer, sink })
     }
 
     /// The settings.
@@ -101,7 +110,12 @@ impl<'a> Session<'a> {
 
     /// How many folds there are.
     pub fn folds(&self) -> usize {
-        self.folds
+        self.task.parts.len()
+    }
+
+    /// What fold `fold` is called.
+    pub fn part(&self, fold: usize) -> &str {
+        &self.task.parts[fold]
     }
 
     /// This rank's shards.
@@ -125,8 +139,7 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         algorithm.restore(&loaded)?;
-        let (layout, vars) = algorithm.weights();
-        checkpoint::load_weights(loaded.file(checkpoint::MODEL)?, layout, vars)?;
+        algorithm.set_weights(loaded.file(checkpoint::MODEL)?)?;
         if let Some(score) = progress.best {
             self.best = Some(Best { score, weights: loaded.file(BEST)?.to_vec() });
         }
@@ -143,11 +156,11 @@ impl<'a> Session<'a> {
     }
 
     /// The validation score of the weights as they are; the best so far are kept. All ranks get the score.
-    pub fn validate<A: Algorithm, J: Judge>(
+    pub fn validate<A: Algorithm, J: Judge<Action = A::Action>>(
         &mut self,
         world: &mut World,
         fold: usize,
-        algorithm: &A,
+        algorithm: &mut A,
         judge: &J,
     ) -> Result<f64, TrainError> {
         world.progress(self.iterations(fold, algorithm), Phase::Evaluate, None);
@@ -157,8 +170,7 @@ impl<'a> Session<'a> {
             let score = judge.validate(&mut policy).map_err(TrainError::Evaluation)?;
             // a score that is no number is worse than any; the first one stands in any case
             if self.best.as_ref().is_none_or(|best| score > best.score) {
-                let (layout, vars) = algorithm.weights();
-                let weights = checkpoint::weights_bytes(layout, vars)?;
+                let weights = algorithm.weights()?;
                 let files = vec![(checkpoint::MODEL.to_owned(), weights.clone()), (RECIPE.to_owned(), recipe(judge))];
                 writer.write_best(&Contents { point: self.point(fold, algorithm), files })?;
                 self.best = Some(Best { score, weights });
@@ -170,7 +182,7 @@ impl<'a> Session<'a> {
     }
 
     /// Writes a checkpoint and makes it the latest.
-    pub fn checkpoint<A: Algorithm, J: Judge>(
+    pub fn checkpoint<A: Algorithm, J: Judge<Action = A::Action>>(
         &mut self,
         world: &mut World,
         fold: usize,
@@ -184,9 +196,8 @@ impl<'a> Session<'a> {
         sink.sync()?;
         let best = self.best.as_ref();
         let progress = Progress { virtual_shards: self.shards.count() as u64, done, best: best.map(|b| b.score) };
-        let (layout, vars) = algorithm.weights();
         let mut files = vec![
-            (checkpoint::MODEL.to_owned(), checkpoint::weights_bytes(layout, vars)?),
+            (checkpoint::MODEL.to_owned(), algorithm.weights()?),
             (RUN.to_owned(), checkpoint::encode(RUN, &progress)?),
             (RECIPE.to_owned(), recipe(judge)),
         ];
@@ -198,7 +209,7 @@ impl<'a> Session<'a> {
     }
 
     /// Ends `fold`: the test with the best weights, its result, and a checkpoint of the weights as they ended.
-    pub fn finish<A: Algorithm, J: Judge>(
+    pub fn finish<A: Algorithm, J: Judge<Action = A::Action>>(
         &mut self,
         world: &mut World,
         fold: usize,
@@ -207,16 +218,17 @@ impl<'a> Session<'a> {
     ) -> Result<(), TrainError> {
         world.progress(self.iterations(fold, algorithm), Phase::Evaluate, None);
         if self.writer.is_some() {
-            let (layout, vars) = algorithm.weights();
-            let ended = checkpoint::weights_bytes(layout, vars)?;
+            let ended = algorithm.weights()?;
             if let Some(best) = &self.best {
-                checkpoint::load_weights(&best.weights, layout, vars)?;
+                algorithm.set_weights(&best.weights)?;
             }
             let mut policy = |observations: &[f32], rows: usize| Ok(algorithm.act(observations, rows)?);
-            let verdict = judge.test(&mut policy).map_err(TrainError::Evaluation)?;
-            checkpoint::load_weights(&ended, layout, vars)?;
+            let mut verdict = judge.test(&mut policy).map_err(TrainError::Evaluation)?;
+            algorithm.set_weights(&ended)?;
+            let mut policy = |observations: &[f32], rows: usize| Ok(algorithm.act(observations, rows)?);
+            judge.test_last(&mut verdict, &mut policy).map_err(TrainError::Evaluation)?;
             let json = serde_json::to_vec(&verdict).map_err(|e| TrainError::Evaluation(e.into()))?;
-            write_whole(&self.run.fold(fold), &json)?;
+            write_whole(&judge.file(&self.run, fold), &json)?;
         }
         self.checkpoint(world, fold, algorithm, judge, true)?;
         // all ranks leave a fold together: its result is on the disk before anyone can end well
@@ -224,26 +236,36 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Saves the batch that made a loss no finite number, on the rank that it came from, and says in the error where.
+    pub fn keep_batch(&self, mut error: TrainError) -> TrainError {
+        if let TrainError::NotFinite { rank, seen_by, batch, saved, .. } = &mut error
+            && rank == seen_by
+        {
+            let path = self.run.not_finite(*rank);
+            match write_whole(&path, batch.to_string().as_bytes()) {
+                Ok(()) => *saved = Some(path),
+                // the loss is what went wrong first
+                Err(e) => tracing::warn!("{e}"),
+            }
+        }
+        error
+    }
+
     fn point<A: Algorithm>(&self, fold: usize, algorithm: &A) -> Point {
         let Counters { updates: update, steps: step, .. } = algorithm.counters();
-        let (config_digest, data_digest) = (self.digest.clone(), self.data_digest.clone());
+        let (config_digest, data_digest) = (self.digest.clone(), self.task.digest.clone());
         Point { fold: fold as u32, update, step, config_digest, data_digest }
     }
 
     /// Iterations over all folds: a counter that only grows.
     fn iterations<A: Algorithm>(&self, fold: usize, algorithm: &A) -> u64 {
         let steps = self.config.train.steps;
-        (fold as u64 * steps + algorithm.counters().steps.min(steps)) / self.config.dqn.train_every as u64
+        (fold as u64 * steps + algorithm.counters().steps.min(steps)) / self.config.block_steps() as u64
     }
 }
 
 /// The newest whole checkpoint below `root`, the same on every rank; none if there never was one.
-fn find(
-    world: &mut World,
-    root: &Path,
-    digest: &str,
-    dataset: &Dataset,
-) -> Result<Option<(Loaded, Progress)>, TrainError> {
+fn find(world: &mut World, root: &Path, digest: &str, task: &Task) -> Result<Option<(Loaded, Progress)>, TrainError> {
     // rank 0 says: nothing there, failed, or which
     let mut said = [0u8; 17];
     let mut first = Ok(None);
@@ -256,8 +278,8 @@ fn find(
                     "it was written under other settings; resume with the run's own config.toml, or start a new run";
                 return Err(TrainError::Settings(format!("{path}: {reason}")));
             }
-            if found.loaded.point.data_digest != dataset.content_digest() {
-                let (origin, checkpoint) = (dataset.source.clone(), found.loaded.path);
+            if found.loaded.point.data_digest != task.digest {
+                let (origin, checkpoint) = (task.source.clone(), found.loaded.path);
                 return Err(DataError::Changed { origin, checkpoint }.into());
             }
             Ok(Some(found))

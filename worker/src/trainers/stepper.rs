@@ -1,6 +1,7 @@
 //! The optimiser where the parameters are: on the host, or on a CUDA device, where neither gradients nor moments leave it.
 
 use super::TrainError;
+use super::model::Float;
 use crate::collectives::{Buffer, Collective, ReduceOp};
 #[cfg(feature = "cuda")]
 use crate::optimizer::DeviceAdamW;
@@ -102,6 +103,33 @@ impl Stepper {
             },
         }
         Ok(())
+    }
+
+    /// As [`Stepper::step`], for flat parameters on the host.
+    pub fn step_flat<T: Float>(
+        &mut self,
+        values: &mut [T],
+        gradients: &mut FlatGradients,
+        norm: f64,
+        max_norm: f64,
+    ) -> Result<(), TrainError> {
+        let coefficient = clip_coefficient(norm, max_norm);
+        if coefficient < 1.0 {
+            gradients.scale(coefficient)?;
+        }
+        match (self, gradients.host::<T>()) {
+            (Stepper::Host(adam), Some(gradient)) => Ok(adam.step_flat(values, gradient)?),
+            _ => Err(elsewhere()),
+        }
+    }
+
+    /// Sets the step size of the next steps.
+    pub fn set_learning_rate(&mut self, learning_rate: f64) {
+        match self {
+            Stepper::Host(adam) => adam.settings.learning_rate = learning_rate,
+            #[cfg(feature = "cuda")]
+            Stepper::Device(adam) => adam.settings.learning_rate = learning_rate,
+        }
     }
 
     /// Averages both moments over all ranks: local SGD.

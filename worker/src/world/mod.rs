@@ -236,6 +236,8 @@ pub struct World {
     reported: Option<(Instant, Phase)>,
     held_back: Option<FromWorker>,
     pulse: Arc<Pulse>,
+    /// Added to every step that is reported.
+    before: u64,
     releases: Vec<Box<dyn FnOnce() + Send>>,
 }
 
@@ -279,7 +281,29 @@ impl World {
     ) -> World {
         let collective = Box::new(Counted::new(collective, Arc::clone(&pulse)));
         let releases = Vec::new();
-        World { pulse, contract, device, collective, line, abort, reported: None, held_back: None, releases }
+        World { pulse, contract, device, collective, line, abort, reported: None, held_back: None, before: 0, releases }
+    }
+
+    /// Calls `body` with this process as a world of its own, as if there were no others: for work that ranks do apart. What
+    /// it reports still goes to the launcher, with `before` added to its steps.
+    pub fn alone<R>(&mut self, before: u64, body: impl FnOnce(&mut World) -> R) -> R {
+        let solo: Box<dyn Collective> = Box::new(Counted::new(Box::new(Solo::new()), Arc::clone(&self.pulse)));
+        let joined = std::mem::replace(&mut self.collective, solo);
+        let (rank, world) = (self.contract.rank, self.contract.world);
+        (self.contract.rank, self.contract.world) = (Rank(0), WorldSize(1));
+        let result = self.counting_from(before, body);
+        (self.contract.rank, self.contract.world) = (rank, world);
+        self.collective = joined;
+        result
+    }
+
+    /// Calls `body` with `before` added to the steps that it reports: for work that begins to count anew.
+    pub fn counting_from<R>(&mut self, before: u64, body: impl FnOnce(&mut World) -> R) -> R {
+        let outside = self.before;
+        self.before += before;
+        let result = body(self);
+        self.before = outside;
+        result
     }
 
     /// This process's number.
@@ -336,6 +360,7 @@ impl World {
     /// Tells the launcher how far training is. Call it as often as you like: about ten reports a second are sent,
     /// and every change of `phase`.
     pub fn progress(&mut self, step: u64, phase: Phase, display: Option<Display>) {
+        let step = self.before + step;
         self.pulse.set(step, phase);
         let Some(line) = &self.line else { return };
         let report = FromWorker::Progress { step, collectives: self.pulse.collectives(), phase, display };
@@ -352,7 +377,7 @@ impl World {
 
     /// Tells the launcher that the checkpoint in `path`, of optimiser step `step`, is now the latest.
     pub fn checkpointed(&mut self, step: u64, path: &Path) {
-        self.say(FromWorker::Checkpointed { step, path: path.to_string_lossy().into_owned() });
+        self.say(FromWorker::Checkpointed { step: self.before + step, path: path.to_string_lossy().into_owned() });
     }
 
     /// Has the launcher show a line.

@@ -5,7 +5,7 @@ use super::{config, small_data};
 use crate::checkpoint;
 use crate::collectives::Solo;
 use crate::environments::market::Market;
-use crate::parallel::{Shards, weights};
+use crate::parallel::Shards;
 use crate::seed::Streams;
 use crate::trainers::dqn::Dqn;
 use crate::trainers::run::Algorithm;
@@ -55,6 +55,12 @@ pub(super) fn remains(run: &Path) -> BTreeMap<String, Vec<u8>> {
     for fold in 0..2 {
         files.insert(format!("fold {fold}"), std::fs::read(dir.fold(fold)).unwrap());
     }
+    checkpoints(&dir, &mut files);
+    files
+}
+
+/// Adds the files of every checkpoint of a run.
+pub(super) fn checkpoints(dir: &RunDir, files: &mut BTreeMap<String, Vec<u8>>) {
     for entry in std::fs::read_dir(dir.checkpoints()).unwrap() {
         let (path, name) = entry.map(|e| (e.path(), e.file_name().to_string_lossy().into_owned())).unwrap();
         if name != checkpoint::LATEST {
@@ -65,7 +71,6 @@ pub(super) fn remains(run: &Path) -> BTreeMap<String, Vec<u8>> {
             }
         }
     }
-    files
 }
 
 pub(super) fn assert_same(a: &BTreeMap<String, Vec<u8>>, b: &BTreeMap<String, Vec<u8>>, what: &str) {
@@ -75,19 +80,34 @@ pub(super) fn assert_same(a: &BTreeMap<String, Vec<u8>>, b: &BTreeMap<String, Ve
     }
 }
 
+/// Each with small heads.
+fn presets() -> [Vec<&'static str>; 4] {
+    ["vanilla", "rainbow", "iqn", "foxhunt"].map(|name| {
+        let preset = match name {
+            "vanilla" => "dqn.preset=vanilla",
+            "rainbow" => "dqn.preset=rainbow",
+            "iqn" => "dqn.preset=iqn",
+            _ => "dqn.preset=foxhunt",
+        };
+        vec![preset, "dqn.atoms=7", "dqn.quantiles=3", "dqn.target_quantiles=4", "dqn.choice_quantiles=5"]
+    })
+}
+
 #[test]
 fn one_to_four_workers_end_with_the_same_bits() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = tiny(&["parallel.virtual_shards=4"]);
-    let run = |ranks: usize| {
-        let path = folder.path().join(format!("ranks-{ranks}"));
-        train(ranks, &config, &path, false);
-        remains(&path)
-    };
-    let one = run(1);
-    assert!(one.keys().filter(|name| name.ends_with(checkpoint::MODEL)).count() > 6);
-    for ranks in 2..=4 {
-        assert_same(&one, &run(ranks), &format!("{ranks} workers"));
+    for preset in presets() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = tiny(&[&preset[..], &["parallel.virtual_shards=4"]].concat());
+        let run = |ranks: usize| {
+            let path = folder.path().join(format!("ranks-{ranks}"));
+            train(ranks, &config, &path, false);
+            remains(&path)
+        };
+        let one = run(1);
+        assert!(one.keys().filter(|name| name.ends_with(checkpoint::MODEL)).count() > 6);
+        for ranks in 2..=4 {
+            assert_same(&one, &run(ranks), &format!("{preset:?}, {ranks} workers"));
+        }
     }
 }
 
@@ -110,7 +130,7 @@ fn the_seed_decides_the_bits() {
 
 /// Copies a run as a kill would have left it when the checkpoint `name` was the latest: with later lines and half
 /// a line in its records, and without later checkpoints.
-fn killed_after(run: &Path, name: &str, copy: &Path, fold: usize) {
+pub(super) fn killed_after(run: &Path, name: &str, copy: &Path, fold: usize) {
     let (from, to) = (RunDir::new(run), RunDir::new(copy));
     std::fs::create_dir_all(to.checkpoints()).unwrap();
     for entry in std::fs::read_dir(from.checkpoints()).unwrap().map(Result::unwrap) {
@@ -132,7 +152,10 @@ fn killed_after(run: &Path, name: &str, copy: &Path, fold: usize) {
     let done = fold + usize::from(last(&from.checkpoints()).as_deref() == Some(name));
     for done in 0..done {
         std::fs::create_dir_all(to.evaluation()).unwrap();
-        std::fs::copy(from.fold(done), to.fold(done)).unwrap();
+        let results = [(from.fold(done), to.fold(done)), (from.control(), to.control())];
+        for (from, to) in results.iter().filter(|(from, _)| from.exists()) {
+            std::fs::copy(from, to).unwrap();
+        }
     }
     let mut records = std::fs::read(from.metrics()).unwrap();
     records.extend_from_slice(b"{\"fold\":1,\"upd");
@@ -141,9 +164,13 @@ fn killed_after(run: &Path, name: &str, copy: &Path, fold: usize) {
 
 #[test]
 fn a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one() {
+    presets().iter().for_each(|preset| resumed(preset));
+}
+
+fn resumed(preset: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     // three shards, so that a run begun on three ranks can go on on one or two
-    let config = tiny(&["parallel.virtual_shards=3"]);
+    let config = tiny(&[preset, &["parallel.virtual_shards=3"]].concat());
     let whole = folder.path().join("whole");
     train(1, &config, &whole, false);
     let expected = remains(&whole);
@@ -219,8 +246,7 @@ proptest! {
             while !dqn.counters().done {
                 dqn.iterate(&mut world).unwrap();
                 if dqn.counters().synced {
-                    let (layout, vars) = dqn.weights();
-                    let model = weights::digest(layout, vars).unwrap();
+                    let model = dqn.weights().unwrap();
                     digests.push((dqn.counters().updates, model, dqn.save().unwrap()));
                 }
             }

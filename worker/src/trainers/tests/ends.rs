@@ -8,20 +8,19 @@ use crate::collectives::Solo;
 use crate::data::{Dataset, Scaler, walk_forward};
 use crate::environments::market::Market;
 use crate::evaluate::Policy;
-use crate::parallel::Layout;
 use crate::seed::{Streams, below};
 use crate::trainers::dqn::Dqn;
 use crate::trainers::run::{Algorithm, Counters, Judge, train_fold};
 use crate::trainers::session::Session;
+use crate::trainers::start::market_task;
 use crate::trainers::{Ending, MarketJudge, TrainError, train_with_preloaded_data};
 use crate::world::World;
-use candle_nn::VarMap;
 use foxlaunch_shared::config::Config;
 use foxlaunch_shared::exit;
 use foxlaunch_shared::ids::Rank;
 use foxlaunch_shared::run_dir::RunDir;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// An algorithm with a watcher, which hears of every iteration and may say stop.
@@ -31,6 +30,8 @@ struct Watched<'a, A, F> {
 }
 
 impl<A: Algorithm, F: FnMut(Counters) -> bool> Algorithm for Watched<'_, A, F> {
+    type Action = A::Action;
+
     fn iterate(&mut self, world: &mut World) -> Result<bool, TrainError> {
         let stop = self.inner.iterate(world)?;
         Ok((self.watcher)(self.inner.counters()) | stop)
@@ -48,12 +49,16 @@ impl<A: Algorithm, F: FnMut(Counters) -> bool> Algorithm for Watched<'_, A, F> {
         self.inner.measured()
     }
 
-    fn act(&self, observations: &[f32], rows: usize) -> Result<Vec<usize>, TrainError> {
+    fn act(&mut self, observations: &[f32], rows: usize) -> Result<Vec<A::Action>, TrainError> {
         self.inner.act(observations, rows)
     }
 
-    fn weights(&self) -> (&Layout, &VarMap) {
+    fn weights(&self) -> Result<Vec<u8>, TrainError> {
         self.inner.weights()
+    }
+
+    fn set_weights(&mut self, bytes: &[u8]) -> Result<(), TrainError> {
+        self.inner.set_weights(bytes)
     }
 
     fn save(&mut self) -> Result<Vec<(String, Vec<u8>)>, TrainError> {
@@ -75,7 +80,7 @@ fn watched(
     watcher: &mut dyn FnMut(Counters) -> bool,
 ) -> Ending {
     let folds = walk_forward(data, &config.folds).unwrap();
-    let mut session = Session::open(world, config, data, &RunDir::new(run), resume, folds.len()).unwrap();
+    let mut session = Session::open(world, config, market_task(data, folds.len()), &RunDir::new(run), resume).unwrap();
     for fold in folds.iter().filter(|fold| !session.has_done(fold.index)).collect::<Vec<_>>() {
         let scaler = Scaler::fit(data, &fold.train);
         let market = Market::new(data, &fold.train, &scaler, &config.environment).unwrap();
@@ -175,20 +180,30 @@ fn killed_at_any_moment_and_resumed_it_ends_with_the_same_bits() {
 }
 
 #[test]
-fn numbers_that_are_none_are_named_with_their_place() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = tiny(&["parallel.virtual_shards=3", "environment.reward_scale=1e300"]);
-    let data = small_data(240);
-    let errors = as_ranks(3, |mut world| {
+fn numbers_that_are_none_are_named_with_their_place_and_their_batch_is_saved() {
+    for (head, value) in [("value", "inf"), ("categorical", "NaN"), ("quantile", "inf")] {
+        let folder = tempfile::tempdir().unwrap();
+        let head = format!("dqn.head={head}");
+        let config = tiny(&["parallel.virtual_shards=3", "environment.reward_scale=1e300", &head]);
+        let data = small_data(240);
         let run = RunDir::new(folder.path());
-        train_with_preloaded_data(&mut world, &config, &data, &run, false).unwrap_err()
-    });
-    for (rank, error) in errors.iter().enumerate() {
-        let TrainError::NotFinite { rank: of, fold, update, indices, .. } = error else { panic!("{error}") };
-        assert_eq!((*of, *fold, *update, indices.len()), (Rank(0), 0, 1, 7));
-        assert!(error.to_string().starts_with("rank 0, fold 1, update 1: the loss is inf"), "{error}");
-        let expected = if rank == 0 { (exit::FAILURE, None) } else { (exit::COLLATERAL, Some(Rank(0))) };
-        assert_eq!((error.exit_code(), error.blames()), expected);
+        let errors =
+            as_ranks(3, |mut world| train_with_preloaded_data(&mut world, &config, &data, &run, false).unwrap_err());
+        for (rank, error) in errors.iter().enumerate() {
+            let TrainError::NotFinite { rank: of, fold, update, indices, .. } = error else { panic!("{error}") };
+            assert_eq!((*of, *fold, *update, indices.len()), (Rank(0), 0, 1, 7));
+            let said = error.to_string();
+            assert!(said.starts_with(&format!("rank 0, fold 1, update 1: the loss is {value}")), "{head}: {said}");
+            let expected = if rank == 0 { (exit::FAILURE, None) } else { (exit::COLLATERAL, Some(Rank(0))) };
+            assert_eq!((error.exit_code(), error.blames()), expected);
+            if rank == 0 {
+                let file = run.not_finite(Rank(0));
+                assert!(said.contains(&file.display().to_string()), "{said}");
+                let saved: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+                assert_eq!(saved["indices"], serde_json::json!(indices));
+                assert_eq!(saved["actions"].as_array().unwrap().len(), 7);
+            }
+        }
     }
 }
 
@@ -206,7 +221,7 @@ fn changed_data_are_refused_on_resume_and_other_settings_before_them() {
             text += &format!("{},{price},{price},{price},{price},1\n", 1_000_000_000 + 86_400 * t);
         }
         std::fs::write(&file, text).unwrap();
-        crate::data::load(&config.data).unwrap()
+        crate::data::load(&config).unwrap()
     };
     let go = |config: &Config, data: &Dataset, resume: bool| {
         as_ranks(2, |mut world| train_with_preloaded_data(&mut world, config, data, &run, resume))
@@ -235,6 +250,7 @@ fn changed_data_are_refused_on_resume_and_other_settings_before_them() {
 struct Broken;
 
 impl Judge for Broken {
+    type Action = usize;
     type Verdict = ();
 
     fn validate(&self, _: &mut Policy<'_>) -> anyhow::Result<f64> {
@@ -243,6 +259,10 @@ impl Judge for Broken {
 
     fn test(&self, _: &mut Policy<'_>) -> anyhow::Result<()> {
         Ok(())
+    }
+
+    fn file(&self, run: &RunDir, fold: usize) -> PathBuf {
+        run.fold(fold)
     }
 
     fn recipe(&self) -> serde_json::Value {
@@ -259,7 +279,8 @@ fn a_judge_that_fails_ends_training_in_words() {
     let scaler = Scaler::fit(&data, &folds[0].train);
     let market = Market::new(&data, &folds[0].train, &scaler, &config.environment).unwrap();
     let mut world = World::with_collective(Box::new(Solo::new()));
-    let mut session = Session::open(&mut world, &config, &data, &RunDir::new(folder.path()), false, 2).unwrap();
+    let mut session =
+        Session::open(&mut world, &config, market_task(&data, 2), &RunDir::new(folder.path()), false).unwrap();
     let mut dqn = Dqn::new(&market, &config, 0, Streams::new(1), session.shards(), &mut world).unwrap();
     let error = train_fold(&mut world, &mut session, 0, &mut dqn, &Broken).unwrap_err();
     assert!(error.to_string().contains("the scales are broken"), "{error}");

@@ -4,6 +4,7 @@ mod bits;
 mod ends;
 mod learner;
 mod planted;
+mod ppo;
 pub(super) mod threads;
 
 use crate::data::{Bars, Dataset};

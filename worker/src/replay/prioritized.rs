@@ -1,0 +1,171 @@
+//! Priorities of transitions (Schaul et al. 2016), proportional form.
+//!
+//! ```text
+//! (1)  P(i) = p_i^alpha / sum over k of p_k^alpha,      p_i = |delta_i| + eps; new rows get the largest p so far
+//!      w_i  = (N P(i))^-beta / the largest w of the batch
+//! ```
+//!
+//! A batch is drawn in as many strata of equal mass as it has rows, one from each. |delta| is what the row was wrong by
+//! before it was weighted.
+
+use super::SumTree;
+use serde::{Deserialize, Serialize};
+
+/// The priorities of what a replay memory holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Saved", into = "Saved")]
+pub struct Priorities {
+    alpha: f64,
+    eps: f64,
+    largest: f64,
+    len: usize,
+    capacity: usize,
+    tree: SumTree,
+}
+
+/// What a checkpoint holds of it: sums are made anew.
+#[derive(Clone, Serialize, Deserialize)]
+struct Saved {
+    alpha: f64,
+    eps: f64,
+    largest: f64,
+    capacity: u64,
+    masses: Vec<f64>,
+}
+
+impl From<Saved> for Priorities {
+    fn from(saved: Saved) -> Priorities {
+        let Saved { alpha, eps, largest, capacity, masses } = saved;
+        let capacity = (capacity as usize).max(masses.len());
+        Priorities { alpha, eps, largest, len: masses.len(), capacity, tree: SumTree::of(&masses, capacity) }
+    }
+}
+
+impl From<Priorities> for Saved {
+    fn from(p: Priorities) -> Saved {
+        let masses = (0..p.len).map(|i| p.tree.get(i)).collect();
+        Saved { alpha: p.alpha, eps: p.eps, largest: p.largest, capacity: p.capacity as u64, masses }
+    }
+}
+
+impl Priorities {
+    /// No priorities yet, for `capacity` rows.
+    pub fn new(capacity: usize, alpha: f64, eps: f64) -> Priorities {
+        Priorities { alpha, eps, largest: 1.0, len: 0, capacity, tree: SumTree::new(capacity) }
+    }
+
+    /// How many rows have one.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether none has.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A new row stands at `index`, perhaps in place of an old one.
+    pub fn insert(&mut self, index: usize) {
+        self.tree.set(index, self.largest.powf(self.alpha));
+        self.len = self.len.max(index + 1);
+    }
+
+    /// The row at `index` was wrong by `error`.
+    pub fn update(&mut self, index: usize, error: f64) {
+        let priority = error.abs() + self.eps;
+        self.largest = self.largest.max(priority);
+        self.tree.set(index, priority.powf(self.alpha));
+    }
+
+    /// p^alpha of the row at `index`.
+    pub fn mass(&self, index: usize) -> f64 {
+        self.tree.get(index)
+    }
+
+    /// The sum of all masses.
+    pub fn total(&self) -> f64 {
+        self.tree.total()
+    }
+
+    /// The largest priority so far, which new rows get.
+    pub fn largest(&self) -> f64 {
+        self.largest
+    }
+
+    /// One row from each of as many strata of equal mass as there are `places`; a place from 0 to below 1 says where
+    /// within its stratum. There must be rows.
+    pub fn draw(&self, places: &[f64]) -> Vec<usize> {
+        let share = self.total() / places.len() as f64;
+        let find = |(k, u): (usize, &f64)| self.tree.find((k as f64 + u) * share).min(self.len.saturating_sub(1));
+        places.iter().enumerate().map(find).collect()
+    }
+
+    /// The weights of the rows at `indices`, the largest of which is 1.
+    pub fn weights(&self, indices: &[usize], beta: f64) -> Vec<f64> {
+        let probabilities: Vec<f64> = indices.iter().map(|i| self.mass(*i) / self.total()).collect();
+        normalised(&importance(&probabilities, self.len, beta))
+    }
+}
+
+/// (N P)^-beta for each of `probabilities`, N being `rows`.
+pub fn importance(probabilities: &[f64], rows: usize, beta: f64) -> Vec<f64> {
+    probabilities.iter().map(|p| (rows as f64 * p).powf(-beta)).collect()
+}
+
+/// `weights` divided by the largest of them.
+pub fn normalised(weights: &[f64]) -> Vec<f64> {
+    let largest = weights.iter().copied().fold(0.0, f64::max);
+    weights.iter().map(|w| w / largest).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_new_row_gets_the_largest_priority_seen() {
+        let mut p = Priorities::new(4, 0.5, 0.0);
+        p.insert(0);
+        p.update(0, -10.0);
+        p.insert(1);
+        assert_eq!(p.mass(1), 10f64.powf(0.5));
+        p.update(0, 0.5);
+        p.insert(2);
+        assert_eq!((p.mass(2), p.largest(), p.len()), (10f64.powf(0.5), 10.0, 3));
+    }
+
+    #[test]
+    fn the_last_place_is_a_row_with_mass() {
+        let mut p = Priorities::new(1000, 1.0, 0.0);
+        for (i, error) in [3.0, 1.0, 0.0].into_iter().enumerate() {
+            p.insert(i);
+            p.update(i, error);
+        }
+        let almost_one = 1.0 - f64::EPSILON / 2.0;
+        assert_eq!(p.draw(&[almost_one]), [1]);
+        assert!(p.weights(&[0, 1], 1.0).iter().all(|w| w.is_finite()));
+    }
+
+    proptest! {
+        #[test]
+        fn saved_priorities_go_on_as_they_would_have(
+            errors in proptest::collection::vec(0.0..100.0f64, 1..50), places in proptest::collection::vec(0.0..1.0f64, 1..20),
+        ) {
+            let mut p = Priorities::new(64, 0.6, 1e-6);
+            for (i, error) in errors.iter().enumerate() {
+                p.insert(i);
+                p.update(i, *error);
+            }
+            let form = bincode::config::standard();
+            let bytes = bincode::serde::encode_to_vec(&p, form).unwrap();
+            let (read, _): (Priorities, usize) = bincode::serde::decode_from_slice(&bytes, form).unwrap();
+            prop_assert_eq!(&p, &read);
+            let indices = p.draw(&places);
+            prop_assert_eq!(&indices, &read.draw(&places));
+            prop_assert!(indices.iter().all(|i| *i < errors.len() && p.mass(*i) > 0.0));
+            let weights = p.weights(&indices, 0.4);
+            prop_assert!(weights.iter().all(|w| *w > 0.0 && *w <= 1.0) && weights.contains(&1.0));
+        }
+    }
+}
