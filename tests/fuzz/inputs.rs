@@ -13,8 +13,11 @@ use foxlaunch_worker::{checkpoint, data, trainers};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-/// A function of this file, by its name.
-pub(crate) const ALL: &[(&str, fn(&[u8]))] = &[
+/// What is given bytes, and comes back.
+pub(crate) type Input = fn(&[u8]);
+
+/// Each function of this file, by its name.
+pub(crate) const ALL: &[(&str, Input)] = &[
     ("wire", wire),
     ("config", config),
     ("hyperopt", hyperopt),

@@ -22,7 +22,7 @@ fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Gives `bytes` to the target; if it does not come back, says with what that can be seen again.
-fn give(name: &str, input: fn(&[u8]), bytes: &[u8], from: &str) {
+fn give(name: &str, input: inputs::Input, bytes: &[u8], from: &str) {
     if std::panic::catch_unwind(|| input(bytes)).is_err() {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         panic!("{name} did not come back from {from}; as hex: {hex}");
