@@ -128,8 +128,12 @@ export -f own_device parity peer only_loopback
 parity_with_cpu() { # the same batches on two processes of the processor and on one device
     foxlaunch --cpu --nproc 2 run -- fox-test-gpu parity "$out/parity-cpu.json" && on_gpus 0 fox-test-gpu parity "$out/parity-1.json" "$out/parity-cpu.json"
 }
-peer_mlp() { python3 "$1/torch_mlp.py" --device cuda --mode eager; }
-export -f parity_with_cpu peer_mlp
+step() { on_gpus "$1" fox-test-gpu step 51,256,128,64,3 256; }
+peer_mlp() { # FOLDER RANKS
+    python3 -m torch.distributed.run --nproc-per-node "$2" "$1/torch_mlp.py" --device cuda --mode graph
+    python3 -m torch.distributed.run --nproc-per-node "$2" "$1/torch_mlp.py" --device cuda --mode eager
+}
+export -f parity_with_cpu step peer_mlp
 
 nvidia-smi -L | tee "$out/nvidia-smi.txt"
 gpus=$(grep -c '^GPU' "$out/nvidia-smi.txt")
@@ -149,6 +153,10 @@ check2 train-2-own-device 10 own_device "$out/2.apps"
 check2 train-2-loopback 10 only_loopback "$out/2.sockets"
 check2 allreduce 60 on_gpus 0,1 fox-test-gpu allreduce
 check2 allreduce-torch 90 peer "$bin"
+check step-1 60 step 0
+check step-torch-1 90 peer_mlp "$bin" 1
+check2 step-2 60 step 0,1
+check2 step-torch-2 90 peer_mlp "$bin" 2
 check kill-training-alone 60 kill_training 0
 check memory-after-a-kill 60 memory
 check2 kill-in-driver 45 kill_one driver
@@ -208,7 +216,7 @@ for name in ("parity-with-cpu.log", "parity.log"):
 for name in sorted(os.listdir(out)):
     if name.endswith(".log"):
         for line in lines(name):
-            if "foxlaunch-fault" in line: print(line)
+            if any(mark in line for mark in ("foxlaunch-fault", "foxlaunch-step", "torch-mlp")): print(line)
 PY
 
 echo

@@ -5,6 +5,8 @@ use crate::commands::{
     train::TrainArgs,
 };
 use crate::devices::visible::Gpus;
+use crate::plan::HangOn;
+use crate::plan::placement::Bind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use foxlaunch_shared::ids::Rank;
 use std::collections::BTreeSet;
@@ -56,6 +58,9 @@ pub struct LaunchOptions {
     /// device, else per core) [default: one per device; on the processor 2 for training, 1 for `run`]
     #[arg(long, visible_alias = "nproc-per-node", alias = "nproc_per_node", value_name = "N", value_parser = Nproc::parse)]
     pub nproc: Option<Nproc>,
+    /// Which cores the workers run on
+    #[arg(long, value_name = "WHERE", default_value = "auto")]
+    pub bind: Bind,
     /// Which devices a program under `run` sees
     #[arg(long, value_name = "WHICH", default_value = "all")]
     pub visible: Visible,
@@ -68,13 +73,24 @@ pub struct LaunchOptions {
     /// How often a job that failed is started again, from its last checkpoint
     #[arg(long, alias = "max_restarts", value_name = "N", default_value_t = 0)]
     pub max_restarts: u32,
+    /// Restarts longer ago than this no longer count [default: all count]
+    #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
+    pub restart_window: Option<Duration>,
+    /// Fewest workers to go on with when a device is lost, or one worker fails first again and again; the batch stays
+    /// the same, and so do the results [default: as many as there were]
+    #[arg(long, alias = "min_procs", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub min_procs: Option<u32>,
     /// Time from a worker's hello to its first step
     #[arg(long, value_name = "D", default_value = "10m", value_parser = crate::plan::duration::parse)]
     pub init_timeout: Duration,
     /// Time without any progress after which a job counts as hanging; ten times that in checkpoints and evaluations
-    /// [default: 10m for our own trainers, never for programs under `run`]
+    /// [default: 10m for our own trainers and with `--hang-on`, else never for programs under `run`]
     #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
     pub hang_timeout: Option<Duration>,
+    /// What counts as a hang of a program that reports no progress: it prints nothing, or it uses no processor time, for
+    /// the time of `--hang-timeout` [default: nothing does]
+    #[arg(long, value_name = "SIGN")]
+    pub hang_on: Option<HangOn>,
     /// Time after which the job must be gone: it is asked for a checkpoint one grace before, and ends with code 75
     #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
     pub time_limit: Option<Duration>,

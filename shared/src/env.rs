@@ -59,7 +59,7 @@ variables! {
     FOXLAUNCH_ATTEMPT = "FOXLAUNCH_ATTEMPT";
     /// The name of the channel to the launcher; its presence is what makes `World::join` join.
     FOXLAUNCH_CHANNEL = "FOXLAUNCH_CHANNEL";
-    /// Under `run`: a named pipe for lines as `step 12/500 loss=0.3`, by which progress is shown and hangs are seen.
+    /// Under `run`: a named pipe for lines as `step 12/500 loss=0.3`, `checkpoint` or `evaluate`, by which progress is shown and hangs are seen.
     FOXLAUNCH_PROGRESS = "FOXLAUNCH_PROGRESS";
     /// `cpu` or `cuda`: what this worker computes on.
     FOXLAUNCH_DEVICE = "FOXLAUNCH_DEVICE";

@@ -22,7 +22,8 @@ const LAUNCHER: &[(&str, &[&str])] = &[
     ("report", &[]),
     // The table at the end is made from the report.
     ("screen", &["logs", "process", "report"]),
-    ("supervisor", &["logs", "plan", "process", "rendezvous", "screen"]),
+    // Before a restart it looks whether the devices are there and free.
+    ("supervisor", &["devices", "logs", "plan", "process", "rendezvous", "screen"]),
     ("tune", &["plan", "supervisor"]),
 ];
 
@@ -33,7 +34,7 @@ const WORKER: &[(&str, &[&str])] = &[
     ("seed", &[]),
     ("kernels", &[]),
     ("vectors", &[]),
-    ("parallel", &["collectives", "kernels", "vectors", "world"]),
+    ("parallel", &["collectives", "kernels", "optimizer", "vectors", "world"]),
     ("optimizer", &["collectives", "kernels", "vectors", "world"]),
     // It stores what the two own: moments, and variables in the order of the flat buffer.
     ("checkpoint", &["collectives", "optimizer", "parallel", "vectors", "world"]),

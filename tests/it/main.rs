@@ -9,6 +9,7 @@ mod launching;
 mod library;
 mod ls_stop;
 mod output;
+mod placing;
 mod progress;
 mod pytorch;
 mod readme;

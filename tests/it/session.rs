@@ -89,6 +89,11 @@ impl Session {
         if !last.is_empty() {
             command.arg(last);
         }
+        self.start_command(command)
+    }
+
+    /// Starts a command that [`Session::command`] made.
+    pub(crate) fn start_command(&self, mut command: Command) -> Running<'_> {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start the launcher");
         Running { session: self, child: Some(child) }
     }

@@ -9,6 +9,7 @@
 //! | `kernels` | our kernels against their host forms, bit for bit |
 //! | `laws` | what every collective must do, for NCCL, on host and on device memory |
 //! | `allreduce` | times all-reduce by size |
+//! | `step DIMS BATCH` | times a network's whole step, captured and not, and compares their weights bit for bit |
 //! | `parity FILE [OTHER]` | trains on frozen batches, writes the losses; with OTHER, compares them |
 //! | `stuck driver\|call` | all-reduces until killed, waiting inside the driver or inside our own call |
 //! | `stuck kernel` | the last rank's device runs a kernel without end |
@@ -24,6 +25,8 @@ mod kernels;
 mod laws;
 #[path = "gpu/parity.rs"]
 mod parity;
+#[path = "gpu/step.rs"]
+mod step;
 #[path = "gpu/stuck.rs"]
 mod stuck;
 
@@ -31,8 +34,7 @@ use anyhow::{Context, Result, bail};
 use foxlaunch_worker::world::World;
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "usage: fox-test-gpu device | kernels | laws | allreduce | parity FILE [OTHER] | stuck driver|call|kernel|memory";
+const USAGE: &str = "usage: fox-test-gpu device | kernels | laws | allreduce | step DIMS BATCH | parity FILE [OTHER] | stuck driver|call|kernel|memory";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -55,6 +57,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["laws"] if world.world_size().0 == 1 => laws::check(&mut laws::alone(&world)?)?,
         ["laws"] => laws::check(&mut world)?,
         ["allreduce"] => allreduce::time(&mut world)?,
+        ["step", dims, batch] => step::time(&mut world, dims, batch)?,
         ["parity", file] => parity::train(&mut world, file, None)?,
         ["parity", file, other] => parity::train(&mut world, file, Some(other))?,
         ["stuck", "driver"] => stuck::reduce(&mut world, stuck::Where::Driver)?,

@@ -18,13 +18,19 @@ use foxlaunch_shared::exit;
 use foxlaunch_shared::run_dir::RunDir;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long a rank may stand still, where it is watched and nothing else was said.
+pub const HANG_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Starts what `plan` says, in its run folder, to the end. With `--dry-run` only the plan is printed.
 /// `scratch` is the guardian's folder; `headline` is the one line that tells a person what is started.
 pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, scratch: &Path, headline: Option<String>) -> Done {
     if let Some((option, rank)) = plan.absent_rank() {
         let words = format!("{option} names rank {rank}, but there are {} workers, from 0", plan.world());
+        return Err(Refusal::new(exit::USAGE, words));
+    }
+    if let Some(words) = plan.restart_fault() {
         return Err(Refusal::new(exit::USAGE, words));
     }
     if options.dry_run {
@@ -41,6 +47,7 @@ pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, scratch: &Path, headli
     }
     plan.notes.iter().for_each(|note| screen.mention(note));
     headline.iter().for_each(|line| screen.mention(line));
+    plan.placement.words().iter().for_each(|line| screen.mention(line));
     if options.tee.is_some() || options.redirects.is_some() {
         let logs = plan.logs.display();
         screen.mention(&format!("--tee and --redirects change nothing: all output is shown, and kept in {logs}"));
@@ -94,11 +101,6 @@ fn keep(plan: &LaunchPlan) -> Result<FolderLock, Refusal> {
         write(plan.run.config(), settings.values.to_toml())?;
     }
     Ok(lock)
-}
-
-/// Cores for each of `workers`.
-pub fn threads(workers: usize) -> usize {
-    (crate::process::allowed_cores() / workers.max(1)).max(1)
 }
 
 /// The logs' folder: what `--log-dir` says, or the run's own.

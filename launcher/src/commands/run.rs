@@ -1,8 +1,9 @@
 //! `foxlaunch run -- CMD...`: any program, one process per device, under torchrun's environment contract.
 
-use super::launch::{launch, logs, threads};
+use super::launch::{HANG_TIMEOUT, launch, logs};
 use super::{Done, Refusal};
 use crate::cli::{LaunchOptions, Visible};
+use crate::plan::placement::Placement;
 use crate::plan::{LaunchPlan, devices, run_folder, transport};
 use clap::Args;
 use foxlaunch_shared::exit;
@@ -48,13 +49,18 @@ pub fn run(args: RunArgs, options: &LaunchOptions, scratch: &Path) -> Done {
         own_worker: false,
         sees_own_only: options.visible == Visible::Own,
         transport: transport(&chosen.devices),
-        threads: threads(chosen.devices.len()),
+        bind: options.bind,
+        placement: Placement::choose(options.bind, &chosen.gpus),
         devices: chosen.devices,
+        gpus: chosen.gpus,
         grace: options.grace,
         peer_grace: options.peer_grace,
         init_timeout: options.init_timeout,
-        hang_timeout: options.hang_timeout,
+        hang_timeout: options.hang_timeout.or(options.hang_on.map(|_| HANG_TIMEOUT)),
+        hang_on: options.hang_on,
         max_restarts: options.max_restarts,
+        restart_window: options.restart_window,
+        min_procs: options.min_procs,
         checkpoint_signal: options.checkpoint_signal,
         time_limit: options.time_limit,
         stdin_rank: options.stdin_rank.map(Rank),

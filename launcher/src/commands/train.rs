@@ -1,9 +1,10 @@
 //! `foxlaunch train ALGORITHM`: our own trainers, one worker per device.
 
-use super::launch::{launch, logs, threads};
+use super::launch::{HANG_TIMEOUT, launch, logs};
 use super::{Done, Refusal};
 use crate::cli::LaunchOptions;
 use crate::plan::devices::{self, Chosen};
+use crate::plan::placement::Placement;
 use crate::plan::worker_binary::WorkerBinary;
 use crate::plan::{LaunchPlan, Settings, run_folder, transport};
 use crate::process::print;
@@ -17,10 +18,6 @@ use foxlaunch_shared::ids::{Attempt, DeviceId, Rank, RunId};
 use foxlaunch_shared::protocol::Transport;
 use foxlaunch_shared::run_dir::RunDir;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// How long our own trainers may stand still.
-const OWN_HANG_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What can be trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -185,13 +182,18 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
         own_worker: true,
         sees_own_only: true,
         transport: transport(&chosen.devices),
-        threads: threads(workers),
+        bind: options.bind,
+        placement: Placement::choose(options.bind, &chosen.gpus),
         devices: chosen.devices,
+        gpus: chosen.gpus,
         grace: options.grace,
         peer_grace: options.peer_grace,
         init_timeout: options.init_timeout,
-        hang_timeout: options.hang_timeout.or(Some(OWN_HANG_TIMEOUT)),
+        hang_timeout: options.hang_timeout.or(Some(HANG_TIMEOUT)),
+        hang_on: options.hang_on,
         max_restarts: options.max_restarts,
+        restart_window: options.restart_window,
+        min_procs: options.min_procs,
         checkpoint_signal: options.checkpoint_signal,
         time_limit: options.time_limit,
         stdin_rank: options.stdin_rank.map(Rank),
@@ -344,7 +346,7 @@ fn headline(plan: &LaunchPlan, preview: &WorkerPlan, resumed: bool) -> String {
             let list: Vec<String> = plan.devices.iter().map(DeviceId::to_string).collect();
             list.join(", ")
         }
-        _ => format!("the processor ({} threads each)", plan.threads),
+        _ => format!("the processor ({} threads each)", plan.placement.threads),
     };
     let over = match plan.transport {
         Transport::Solo => "alone".to_owned(),

@@ -1,6 +1,8 @@
 //! Which devices this machine has, and which of them a launch may use.
 
+pub mod memory;
 pub mod nccl;
+pub mod numa;
 pub mod nvml;
 pub mod topology;
 pub mod visible;
@@ -16,6 +18,8 @@ pub struct Gpu {
     pub name: String,
     /// Its memory in bytes.
     pub memory_bytes: u64,
+    /// What of it is free.
+    pub memory_free_bytes: u64,
     /// Its place on the PCI bus.
     pub pci_bus_id: String,
 }

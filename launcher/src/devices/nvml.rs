@@ -61,11 +61,13 @@ fn ask(nvml: &Nvml) -> Result<Vec<Gpu>, NvmlError> {
     (0..count)
         .map(|index| {
             let device = nvml.device_by_index(index).map_err(driver)?;
+            let memory = device.memory_info().map_err(driver)?;
             Ok(Gpu {
                 index,
                 uuid: device.uuid().map_err(driver)?,
                 name: device.name().map_err(driver)?,
-                memory_bytes: device.memory_info().map_err(driver)?.total,
+                memory_bytes: memory.total,
+                memory_free_bytes: memory.free,
                 pci_bus_id: device.pci_info().map_err(driver)?.bus_id,
             })
         })

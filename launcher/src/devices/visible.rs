@@ -193,6 +193,14 @@ fn same_device(token: &Token, uuid: &str, machine: &[Gpu]) -> bool {
     }
 }
 
+/// The device that `token` names, if the driver's list has it: it holds whole devices.
+pub fn device_of<'a>(token: &Token, machine: &'a [Gpu]) -> Option<&'a Gpu> {
+    machine.iter().find(|gpu| match token {
+        Token::Ordinal(n) => gpu.index == *n,
+        Token::Uuid(uuid) => gpu.uuid.starts_with(uuid),
+    })
+}
+
 /// A list as `CUDA_VISIBLE_DEVICES` takes it.
 pub fn join(tokens: &[Token]) -> String {
     tokens.iter().map(Token::to_string).collect::<Vec<_>>().join(",")
@@ -209,6 +217,7 @@ mod tests {
             uuid: format!("GPU-{index}a7b"),
             name: "H200".into(),
             memory_bytes: 1 << 37,
+            memory_free_bytes: 0,
             pci_bus_id: String::new(),
         };
         (0..n).map(gpu).collect()

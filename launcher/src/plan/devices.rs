@@ -33,6 +33,8 @@ pub enum DeviceError {
 pub struct Chosen {
     /// One for each worker.
     pub devices: Vec<DeviceId>,
+    /// What the driver says of each; `None` for the processor, and for what the driver cannot name.
+    pub gpus: Vec<Option<Gpu>>,
     /// Whether GPUs were asked for by name, so that falling back to the processor would be wrong.
     pub insisted: bool,
     /// What a person should know about the choice.
@@ -42,7 +44,7 @@ pub struct Chosen {
 impl Chosen {
     /// `n` workers on the processor.
     pub fn cpu(n: usize, notes: Vec<String>) -> Chosen {
-        Chosen { devices: vec![DeviceId::Cpu; n], insisted: false, notes }
+        Chosen { devices: vec![DeviceId::Cpu; n], gpus: vec![None; n], insisted: false, notes }
     }
 }
 
@@ -105,7 +107,9 @@ fn decide(
         notes.push(format!("{asked} of {} devices are used, as --nproc says", tokens.len()));
     }
     let cuda = |token: &Token| DeviceId::Cuda(token.to_string());
-    Ok(Chosen { devices: tokens[..asked].iter().map(cuda).collect(), insisted: request.is_some(), notes })
+    let tokens = &tokens[..asked];
+    let gpus = tokens.iter().map(|token| visible::device_of(token, &machine).cloned()).collect();
+    Ok(Chosen { devices: tokens.iter().map(cuda).collect(), gpus, insisted: request.is_some(), notes })
 }
 
 #[cfg(test)]
@@ -118,6 +122,7 @@ mod tests {
             uuid: format!("GPU-{index}"),
             name: String::new(),
             memory_bytes: 0,
+            memory_free_bytes: 0,
             pci_bus_id: String::new(),
         };
         Ok((0..n).map(gpu).collect())

@@ -57,7 +57,7 @@ pub fn of_worker(plan: &LaunchPlan, rank: Rank, attempt: Attempt, start: Option<
     // Threads: the user's own number stays.
     for name in [OMP_NUM_THREADS, RAYON_NUM_THREADS, CANDLE_NUM_THREADS] {
         if std::env::var_os(name).is_none() {
-            set.push((name, plan.threads.to_string().into()));
+            set.push((name, plan.placement.threads.to_string().into()));
         }
     }
     // NCCL listens on the host's address otherwise, and opens a port for its own monitor.
@@ -90,6 +90,8 @@ fn device_of(plan: &LaunchPlan, rank: Rank) -> (&'static str, usize, Option<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::devices::Gpu;
+    use crate::plan::placement::{Bind, Placement};
     use foxlaunch_shared::ids::RunId;
     use std::collections::BTreeMap;
     use std::time::Duration;
@@ -106,14 +108,19 @@ mod tests {
             args: vec![],
             own_worker: sees_own_only,
             transport: super::super::transport(&devices),
+            gpus: vec![None; devices.len()],
+            bind: Bind::Auto,
+            placement: Placement { cores: vec![None; devices.len()], threads: 4 },
             devices,
             sees_own_only,
-            threads: 4,
             grace: Duration::ZERO,
             peer_grace: Duration::ZERO,
             init_timeout: Duration::ZERO,
             hang_timeout: None,
+            hang_on: None,
             max_restarts: 2,
+            restart_window: None,
+            min_procs: None,
             checkpoint_signal: None,
             time_limit: None,
             stdin_rank: None,
@@ -136,6 +143,22 @@ mod tests {
         assert_eq!(env[FOXLAUNCH_DEVICE_ORDINAL], "1");
         assert_eq!(env[TORCHELASTIC_RESTART_COUNT], "1");
         assert!(!env.contains_key("NCCL_SOCKET_IFNAME"));
+    }
+
+    #[test]
+    fn a_world_of_fewer_workers_calls_devices_by_their_own_names() {
+        let mut plan = plan(&["0", "1", "MIG-x"], true);
+        let (name, pci_bus_id) = (String::new(), String::new());
+        let gpu = Gpu { index: 1, uuid: "GPU-b".into(), name, memory_bytes: 0, memory_free_bytes: 0, pci_bus_id };
+        plan.gpus[1] = Some(gpu);
+        let fewer = plan.for_places(&[Rank(1), Rank(2)]);
+        let (one, two) = (of(&fewer, 0), of(&fewer, 1));
+        assert_eq!(
+            (one[WORLD_SIZE].as_str(), one[RANK].as_str(), one[CUDA_VISIBLE_DEVICES].as_str()),
+            ("2", "0", "GPU-b")
+        );
+        assert_eq!((two[RANK].as_str(), two[CUDA_VISIBLE_DEVICES].as_str()), ("1", "MIG-x"));
+        assert_eq!(plan.for_places(&[Rank(2)]).transport, Transport::Solo);
     }
 
     #[test]

@@ -4,14 +4,19 @@
 pub mod devices;
 pub mod duration;
 pub mod environment;
+pub mod placement;
 pub mod ranks;
 pub mod run_folder;
 pub mod worker_binary;
 
+use crate::devices::Gpu;
+use crate::devices::numa::show_cores;
+use clap::ValueEnum;
 use foxlaunch_shared::answers::WorkerPlan;
 use foxlaunch_shared::ids::{Attempt, DeviceId, Rank, RunId, WorldSize};
 use foxlaunch_shared::protocol::Transport;
 use foxlaunch_shared::run_dir::RunDir;
+use placement::{Bind, Placement};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -42,12 +47,16 @@ pub struct LaunchPlan {
     pub own_worker: bool,
     /// One device for each worker, in the order of the ranks.
     pub devices: Vec<DeviceId>,
+    /// What the driver says of each device, where it can be asked.
+    pub gpus: Vec<Option<Gpu>>,
+    /// Where workers are meant to run.
+    pub bind: Bind,
+    /// Where each runs, and with how many threads.
+    pub placement: Placement,
     /// Whether a program sees only its own device, or all selected ones.
     pub sees_own_only: bool,
     /// What gradients travel over, if our own worker averages any.
     pub transport: Transport,
-    /// Threads for each worker.
-    pub threads: usize,
     /// Time to stop in order when asked from outside.
     pub grace: Duration,
     /// Time to stop in order when another worker has failed.
@@ -56,8 +65,14 @@ pub struct LaunchPlan {
     pub init_timeout: Duration,
     /// Time without any progress after which the job counts as hanging.
     pub hang_timeout: Option<Duration>,
+    /// By what a rank that reports nothing is judged.
+    pub hang_on: Option<HangOn>,
     /// How often the job may be started again after a failure.
     pub max_restarts: u32,
+    /// Restarts longer ago than this do not count.
+    pub restart_window: Option<Duration>,
+    /// Fewest workers to go on with, once a device is lost; all if not said.
+    pub min_procs: Option<u32>,
     /// The signal that asks for a checkpoint and an end, to go on later.
     pub checkpoint_signal: Option<i32>,
     /// The job's time.
@@ -74,6 +89,16 @@ pub struct LaunchPlan {
     pub preview: Option<WorkerPlan>,
 }
 
+/// By what a rank that reports nothing is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum HangOn {
+    /// It prints nothing, from its first output on
+    Silence,
+    /// It and what it started use no processor time
+    Cpu,
+}
+
 /// The settings of training with their origins.
 #[derive(Clone, Debug, Serialize)]
 pub struct Settings {
@@ -87,6 +112,38 @@ impl LaunchPlan {
     /// How many workers there are.
     pub fn world(&self) -> WorldSize {
         WorldSize(self.devices.len() as u32)
+    }
+
+    /// The plan for a world in which only some of the workers are left: for each rank, the one that it had in this plan.
+    /// A device's number may be another's once one is lost, so that devices are called by their own names then.
+    pub fn for_places(&self, places: &[Rank]) -> LaunchPlan {
+        let own_name = |place: &Rank| match (&self.devices[place.index()], &self.gpus[place.index()]) {
+            (DeviceId::Cuda(_), Some(gpu)) => DeviceId::Cuda(gpu.uuid.clone()),
+            (device, _) => device.clone(),
+        };
+        let devices: Vec<DeviceId> = places.iter().map(own_name).collect();
+        let cores = places.iter().map(|place| self.placement.cores[place.index()].clone()).collect();
+        LaunchPlan {
+            transport: transport(&devices),
+            devices,
+            gpus: places.iter().map(|place| self.gpus[place.index()].clone()).collect(),
+            placement: Placement { cores, ..self.placement },
+            ..self.clone()
+        }
+    }
+
+    /// What is wrong with the options that concern restarts, and what to do.
+    pub fn restart_fault(&self) -> Option<String> {
+        let (least, workers) = (self.min_procs?, self.world().0);
+        match () {
+            () if least > workers => {
+                Some(format!("--min-procs {least} is more than the {workers} workers that there are"))
+            }
+            () if least < workers && self.max_restarts == 0 => {
+                Some("--min-procs needs restarts to go on after: give --max-restarts too".to_owned())
+            }
+            () => None,
+        }
     }
 
     /// The first rank that an option names and that does not exist, with that option's name.
@@ -112,6 +169,7 @@ impl LaunchPlan {
             serde_json::json!({
                 "rank": rank,
                 "device": self.devices[rank.index()].to_string(),
+                "cores": self.placement.cores[rank.index()].as_ref().map(show_cores),
                 "environment": environment::of_worker(self, rank, self.attempt, None).into_iter()
                     .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
                     .collect::<BTreeMap<_, _>>(),
@@ -127,12 +185,16 @@ impl LaunchPlan {
             "arguments": self.args.iter().map(text).collect::<Vec<_>>(),
             "world_size": self.world(),
             "transport": self.transport,
-            "threads_per_worker": self.threads,
+            "bind": self.bind,
+            "threads_per_worker": self.placement.threads,
             "grace_s": self.grace.as_secs_f64(),
             "peer_grace_s": self.peer_grace.as_secs_f64(),
             "max_restarts": self.max_restarts,
+            "restart_window_s": self.restart_window.map(|window| window.as_secs_f64()),
+            "min_procs": self.min_procs,
             "init_timeout_s": self.init_timeout.as_secs_f64(),
             "hang_timeout_s": self.hang_timeout.map(|step| step.as_secs_f64()),
+            "hang_on": self.hang_on,
             "time_limit_s": self.time_limit.map(|limit| limit.as_secs_f64()),
             "checkpoint_signal": self.checkpoint_signal,
             "stdin_rank": self.stdin_rank,

@@ -1,6 +1,7 @@
 //! The launcher's only calls to the operating system: start a process so that it cannot outlive us, see it end,
 //! signal it, and find everything that it left behind.
 
+pub mod affinity;
 pub mod child;
 pub mod command;
 pub mod descendants;
@@ -14,6 +15,7 @@ pub mod print;
 pub mod scratch;
 pub mod signals;
 pub mod surroundings;
+pub mod usage;
 
 /// The time since some fixed point of this machine, which no one sets back.
 pub fn monotonic() -> std::time::Duration {

@@ -4,7 +4,7 @@
 use super::progress::{Mode, Progress};
 use crate::logs::mux::Stream;
 use crate::logs::prefix::printable;
-use foxlaunch_shared::protocol::Display;
+use foxlaunch_shared::protocol::{Display, Phase};
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -29,6 +29,11 @@ impl Screen {
     /// Shows how far the job is.
     pub fn show(&self, display: &Display) {
         self.progress().update(display);
+    }
+
+    /// Shows what the job is busy with.
+    pub fn show_phase(&self, phase: Phase) {
+        self.progress().phase(phase);
     }
 
     /// Says something of ours, on standard error.

@@ -1,7 +1,7 @@
 //! The line that shows how far a run is: a live one on a terminal, a plain one now and then elsewhere.
 
 use crate::process::print;
-use foxlaunch_shared::protocol::Display;
+use foxlaunch_shared::protocol::{Display, Phase};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::VecDeque;
 use std::io::IsTerminal;
@@ -44,6 +44,7 @@ pub struct Progress {
     meter: Meter,
     pace: Pace,
     last: Option<Display>,
+    phase: Phase,
     bar: Option<ProgressBar>,
 }
 
@@ -51,7 +52,7 @@ impl Progress {
     /// Nothing is shown before the first [`Progress::update`].
     pub fn new(mode: Mode) -> Progress {
         let (meter, pace) = (Meter::default(), Pace::default());
-        Progress { mode, start: Instant::now(), meter, pace, last: None, bar: None }
+        Progress { mode, start: Instant::now(), meter, pace, last: None, phase: Phase::Step, bar: None }
     }
 
     /// Shows `display`, or keeps it until a line is due.
@@ -59,9 +60,21 @@ impl Progress {
         let now = self.start.elapsed();
         self.meter.record(now, display.done);
         self.last = Some(display.clone());
+        self.draw(now);
+    }
+
+    /// Shows what the steps stand still for, until the next phase.
+    pub fn phase(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.draw(self.start.elapsed());
+    }
+
+    fn draw(&mut self, now: Duration) {
+        let Some(display) = &self.last else { return };
+        let rate = self.meter.rate();
         match self.mode {
             Mode::Live => {
-                let text = live_line(display, self.meter.rate());
+                let text = live_line(display, rate, self.phase);
                 let bar = self.bar.get_or_insert_with(|| new_bar(display.total));
                 bar.set_length(display.total);
                 bar.set_position(display.done.min(display.total));
@@ -69,7 +82,7 @@ impl Progress {
             }
             Mode::Lines => {
                 if self.pace.due(now) {
-                    print::err(plain_line(display, self.meter.rate()));
+                    print::err(plain_line(display, rate, self.phase));
                 }
             }
             Mode::Quiet => {}
@@ -100,8 +113,9 @@ impl Progress {
             && self.mode == Mode::Lines
             && self.pace.held_back()
         {
-            print::err(plain_line(&display, self.meter.rate()));
+            print::err(plain_line(&display, self.meter.rate(), Phase::Step));
         }
+        self.phase = Phase::Step;
         self.meter = Meter::default();
         self.pace = Pace::default();
     }
@@ -173,8 +187,10 @@ impl Meter {
     }
 }
 
-/// A plain line: part, steps, rate, values, time left.
-pub fn plain_line(display: &Display, rate: Option<f64>) -> String {
+/// A plain line: part, steps, rate, values, time left. In a checkpoint or an evaluation no steps are done: that is
+/// said instead of rate and time left.
+pub fn plain_line(display: &Display, rate: Option<f64>, phase: Phase) -> String {
+    let rate = rate.filter(|_| busy(phase).is_none());
     let steps = if display.total > 0 {
         let share = 100.0 * display.done as f64 / display.total as f64;
         format!("{}/{} steps ({share:.0}%)", grouped(display.done), grouped(display.total))
@@ -184,19 +200,29 @@ pub fn plain_line(display: &Display, rate: Option<f64>) -> String {
     let rate_text =
         rate.map(|rate| if rate < 100.0 { format!("{rate:.1}/s") } else { format!("{}/s", grouped(rate as u64)) });
     let left = rate.and_then(|rate| left(display, rate)).map(|left| format!("ETA {}", clock(left)));
-    let parts = [part(display), Some(steps), rate_text].into_iter().flatten();
+    let parts = [part(display), Some(steps), busy(phase), rate_text].into_iter().flatten();
     parts.chain(values(display)).chain(left).collect::<Vec<_>>().join("  ")
 }
 
 /// The text beside a live line's bar, short enough for 80 columns with two values; where it is not, the values
 /// are what the terminal cuts off.
-pub fn live_line(display: &Display, rate: Option<f64>) -> String {
+pub fn live_line(display: &Display, rate: Option<f64>, phase: Phase) -> String {
+    let rate = rate.filter(|_| busy(phase).is_none());
     let total = if display.total > 0 { format!("/{}", short(display.total as f64)) } else { String::new() };
     let steps = format!("{}{total}", short(display.done as f64));
     let rate_text = rate.map(|rate| format!("{}/s", short(rate)));
     let left = rate.and_then(|rate| left(display, rate)).map(|left| format!("ETA {}", clock(left)));
-    let parts = [part(display), Some(steps), rate_text, left].into_iter().flatten();
+    let parts = [part(display), Some(steps), busy(phase), rate_text, left].into_iter().flatten();
     parts.chain(values(display)).collect::<Vec<_>>().join("  ")
+}
+
+/// What is done instead of steps.
+fn busy(phase: Phase) -> Option<String> {
+    match phase {
+        Phase::Init | Phase::Step => None,
+        Phase::Checkpoint => Some("writing a checkpoint".to_owned()),
+        Phase::Evaluate => Some("evaluating".to_owned()),
+    }
 }
 
 fn part(display: &Display) -> Option<String> {
@@ -283,17 +309,25 @@ mod tests {
     #[test]
     fn a_line_says_part_steps_rate_values_and_the_time_left() {
         assert_eq!(
-            plain_line(&display(12_340, 288_000), Some(5_210.4)),
+            plain_line(&display(12_340, 288_000), Some(5_210.4), Phase::Step),
             "fold 1/3  12 340/288 000 steps (4%)  5 210/s  loss 0.0213  return 0.0312  ETA 0:53"
         );
-        assert_eq!(plain_line(&display(5, 0), None), "fold 1/3  5 steps  loss 0.0213  return 0.0312");
-        let done = plain_line(&display(10, 10), Some(2.0));
+        assert_eq!(plain_line(&display(5, 0), None, Phase::Step), "fold 1/3  5 steps  loss 0.0213  return 0.0312");
+        assert_eq!(
+            plain_line(&display(12_340, 288_000), Some(5_210.4), Phase::Evaluate),
+            "fold 1/3  12 340/288 000 steps (4%)  evaluating  loss 0.0213  return 0.0312"
+        );
+        assert_eq!(
+            live_line(&display(2_000, 8_000), Some(5_210.4), Phase::Checkpoint),
+            "fold 1/3  2.00k/8.00k  writing a checkpoint  loss 0.0213  return 0.0312"
+        );
+        let done = plain_line(&display(10, 10), Some(2.0), Phase::Step);
         assert!(done.contains("10/10 steps (100%)  2.0/s") && done.ends_with("ETA 0:00"), "{done}");
     }
 
     #[test]
     fn a_live_line_fits_80_columns_beside_its_bar() {
-        let text = live_line(&display(212_340, 288_000), Some(45_210.4));
+        let text = live_line(&display(212_340, 288_000), Some(45_210.4), Phase::Step);
         assert_eq!(text, "fold 1/3  212k/288k  45.2k/s  ETA 0:02  loss 0.0213  return 0.0312");
         assert!(text.len() + 11 <= 80);
         assert_eq!(
@@ -370,7 +404,8 @@ mod tests {
         fn no_number_breaks_a_line(done: u64, total: u64, value: f64, rate in prop::option::of(0.0f64..1e300)) {
             let mut display = display(done, total);
             display.values[0].1 = value;
-            prop_assert!(!plain_line(&display, rate).contains('\n') && !live_line(&display, rate).contains('\n'));
+            prop_assert!(!plain_line(&display, rate, Phase::Step).contains('\n')
+                && !live_line(&display, rate, Phase::Evaluate).contains('\n'));
         }
     }
 }

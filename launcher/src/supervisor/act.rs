@@ -4,6 +4,9 @@
 //! signals have one. All starting is done on this, the main thread, since the death signal follows the thread that
 //! started a process.
 
+mod devices;
+mod signs;
+
 use super::clock::Clock;
 use super::event::{Action, Event, Outcome, Record};
 use super::journal::Journal;
@@ -19,7 +22,7 @@ use crate::process::child::{self, Ended};
 use crate::process::command::Program;
 use crate::process::memory::Arena;
 use crate::process::port::HeldPort;
-use crate::process::{descendants, inspect, monotonic, signals};
+use crate::process::{affinity, descendants, inspect, monotonic, signals};
 use crate::rendezvous::listener::{Heard, Line, Listener};
 use crate::screen::Screen;
 use foxlaunch_shared::ids::{Attempt, Rank};
@@ -29,6 +32,7 @@ use foxlaunch_shared::{env, exit};
 use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, VecDeque};
 use std::process::Child;
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -58,6 +62,8 @@ struct Running {
     /// Dropped then too, which reads what the program wrote last.
     steps: Option<StepPipe>,
     closed: bool,
+    /// Bytes that it printed.
+    output: Arc<AtomicU64>,
 }
 
 /// A worker that is gone, but may not have been heard out.
@@ -80,7 +86,11 @@ pub struct Finished {
 }
 
 struct Actor<'a> {
-    plan: &'a LaunchPlan,
+    /// The plan as it was made.
+    whole: &'a LaunchPlan,
+    /// The plan for the workers that are left.
+    plan: LaunchPlan,
+    asks: devices::Asks,
     screen: Arc<Screen>,
     input: Sender<Input>,
     running: BTreeMap<Rank, Running>,
@@ -106,7 +116,9 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
     let port = if plan.own_worker { None } else { Some(HeldPort::take()?) };
     let journal = Journal::open(&plan.run.events())?;
     let mut actor = Actor {
-        plan,
+        whole: plan,
+        plan: plan.clone(),
+        asks: devices::asks(),
         screen,
         input,
         running: BTreeMap::new(),
@@ -123,8 +135,14 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
         attempt: plan.attempt,
         grace: plan.grace,
         peer_grace: plan.peer_grace,
-        health: health::Policy { init: plan.init_timeout, step: plan.hang_timeout },
-        restarts: restart::Policy { most: plan.max_restarts, seed: seed(plan) },
+        health: health::Policy { init: plan.init_timeout, step: plan.hang_timeout, hang_on: plan.hang_on },
+        restarts: restart::Policy {
+            most: plan.max_restarts,
+            window: plan.restart_window,
+            least: plan.min_procs.unwrap_or(plan.world().0),
+            seed: seed(plan),
+        },
+        asks_driver: plan.gpus.iter().any(Option::is_some),
         checkpoint_signal: plan.checkpoint_signal,
         time_limit: plan.time_limit,
     });
@@ -297,10 +315,16 @@ impl Actor<'_> {
             }
             Action::Inspect { attempt, rank } => {
                 if let Some(pid) = self.running_in(attempt, rank).map(|running| running.pid) {
-                    inspect::threads(pid).iter().for_each(|line| self.screen.tell(&format!("  rank {rank}: {line}")));
+                    let lines = inspect::threads(pid);
+                    lines.iter().for_each(|line| self.screen.tell(&format!("  rank {rank}: {line}")));
+                    self.record(now, &Record::Threads { attempt, rank, lines });
                 }
             }
+            Action::Form { places, .. } => self.plan = self.whole.for_places(&places),
+            Action::LookAtDevices { attempt } => self.look_at_devices(attempt),
+            Action::LookForSigns { attempt } => return Some(Event::Signs { attempt, of: self.signs(attempt) }),
             Action::Show(display) => self.screen.show(&display),
+            Action::ShowPhase(phase) => self.screen.show_phase(phase),
             Action::Tell(text) => self.screen.tell(&text),
             Action::Record(record) => self.record(now, &record),
             // The loop's own.
@@ -370,19 +394,22 @@ impl Actor<'_> {
         let program = Program {
             program: self.plan.program.clone(),
             args: self.plan.args_of(attempt),
-            set: environment::of_worker(self.plan, rank, attempt, Some(&start)),
+            set: environment::of_worker(&self.plan, rank, attempt, Some(&start)),
             unset: env::inherited_contract().map(str::to_owned).collect(),
         };
-        let mut child: Child = program.spawn_worker(self.plan.stdin_rank == Some(rank)).map_err(SpawnError::Exec)?;
+        let start = || program.spawn_worker(self.plan.stdin_rank == Some(rank));
+        let cores = self.plan.placement.cores[rank.index()].as_ref();
+        let mut child: Child = affinity::on_cores(cores, start).map_err(SpawnError::Exec)?;
         let tail = self.tails.entry(rank).or_default().clone();
         // Who works alone needs no name.
         let prefix = if self.plan.devices.len() > 1 { format!("[{rank}] ") } else { String::new() };
         let is_shown = self.plan.show_ranks.as_ref().is_none_or(|ranks| ranks.contains(&rank));
         let prefix = is_shown.then_some(prefix);
         let sinks = Sinks { log, tail, prefix };
+        let output = Arc::new(AtomicU64::new(0));
         let outputs: [(Stream, Option<Box<dyn std::io::Read + Send>>); 2] = [
-            (Stream::Out, child.stdout.take().map(|pipe| Box::new(pipe) as _)),
-            (Stream::Err, child.stderr.take().map(|pipe| Box::new(pipe) as _)),
+            (Stream::Out, child.stdout.take().map(|pipe| signs::counted(pipe, &output))),
+            (Stream::Err, child.stderr.take().map(|pipe| signs::counted(pipe, &output))),
         ];
         for (stream, pipe) in outputs {
             let screen = self.screen.clone();
@@ -392,7 +419,7 @@ impl Actor<'_> {
             }
         }
         let (pid, listener) = (child.id(), Some(listener));
-        self.running.insert(rank, Running { attempt, pid, line: None, listener, steps, closed: false });
+        self.running.insert(rank, Running { attempt, pid, line: None, listener, steps, closed: false, output });
         Ok(pid)
     }
 

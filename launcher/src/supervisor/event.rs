@@ -1,9 +1,10 @@
 //! What happens to a job, and what is done about it: the words between the pure [`super::state`] and the
 //! handles in [`super::act`].
 
+use super::health::{Rule, Signs};
 use crate::process::child::Ended;
 use foxlaunch_shared::ids::{Attempt, Rank};
-use foxlaunch_shared::protocol::{CommId, Display, Fault, FromLauncher, FromWorker};
+use foxlaunch_shared::protocol::{CommId, Display, Fault, FromLauncher, FromWorker, Phase};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -68,8 +69,24 @@ pub enum Event {
     },
     /// A signal reached us.
     Signal(i32),
+    /// The answer to [`Action::LookForSigns`]: every worker's signs of life.
+    Signs {
+        /// In which attempt.
+        attempt: Attempt,
+        /// Of each worker that runs.
+        of: Vec<(Rank, Signs)>,
+    },
     /// The answer to [`Action::Survey`] and [`Action::KillAll`]: processes that descend from us and live.
     Left(Vec<String>),
+    /// The answer to [`Action::LookAtDevices`].
+    Devices {
+        /// After which attempt.
+        attempt: Attempt,
+        /// Places whose device is not there any more, and what the driver says of it.
+        lost: Vec<(Rank, String)>,
+        /// Devices whose memory is not yet as free as it was before the job, in words.
+        held: Vec<(Rank, String)>,
+    },
     /// A deadline has come.
     Tick,
 }
@@ -77,6 +94,18 @@ pub enum Event {
 /// Something to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
+    /// The world of `attempt` has fewer workers than the plan: those that had these ranks in the first attempt.
+    Form {
+        /// In which attempt, and all that follow.
+        attempt: Attempt,
+        /// For each rank, the rank that it had in the first attempt.
+        places: Vec<Rank>,
+    },
+    /// Ask the driver whether all devices are there and free; [`Event::Devices`] follows.
+    LookAtDevices {
+        /// After which attempt.
+        attempt: Attempt,
+    },
     /// Start a worker; [`Event::Spawned`], [`Event::SpawnFailed`] or [`Event::NotStarted`] follows.
     Spawn {
         /// In which attempt.
@@ -124,8 +153,15 @@ pub enum Action {
         /// Which worker.
         rank: Rank,
     },
+    /// Look for signs of life of all workers; [`Event::Signs`] follows.
+    LookForSigns {
+        /// In which attempt.
+        attempt: Attempt,
+    },
     /// Show progress.
     Show(Display),
+    /// Show what the world is busy with: what rank 0 is.
+    ShowPhase(Phase),
     /// Tell the person something.
     Tell(String),
     /// Write a line into the run's events.
@@ -153,8 +189,13 @@ pub enum Record {
     Exit { attempt: Attempt, rank: Rank, how: String, code: i32 },
     Signal { signal: i32 },
     Stop { within_ms: u64 },
-    Hang { attempt: Attempt, rank: Rank, words: String },
+    Still { attempt: Attempt, rank: Rank, rule: Rule, since_s: f64, words: String },
+    GoesOn { attempt: Attempt, rank: Rank, stood_s: f64 },
+    Hang { attempt: Attempt, rank: Rank, rule: Rule, since_s: f64, words: String },
+    Threads { attempt: Attempt, rank: Rank, lines: Vec<String> },
     Restart { used: u32, most: u32, wait_s: f64 },
+    Lost { attempt: Attempt, place: Rank, why: String, workers: u32 },
+    DevicesHeld { attempt: Attempt, devices: Vec<String> },
     Kill { attempt: Attempt, rank: Rank },
     Leftovers { processes: Vec<String> },
     End { code: i32 },

@@ -1,52 +1,107 @@
 //! Hangs are seen by progress, not by liveness: a rank whose counters stand still for longer than its phase may
-//! take is overdue, and the one that is behind the others is named. Pure.
+//! take is overdue, and the one that is behind the others is named. A program that reports nothing may be judged by
+//! a sign of life instead, `--hang-on`. Pure.
 
+use crate::plan::HangOn;
 use foxlaunch_shared::ids::{Rank, WorldSize};
 use foxlaunch_shared::protocol::Phase;
+use serde::Serialize;
 use std::time::Duration;
 
 /// Checkpoints and evaluations may take this many times as long as a step.
 pub const LONG_PHASES: u32 = 10;
+/// A rank is said to stand still after this part of the time that it has, so that a person can look before it ends.
+const EARLY: u32 = 2;
+/// Signs of life are looked for this many times within the time that a rank has.
+const LOOKS: u32 = 20;
+/// They are looked for at least and at most so often.
+const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
 
-/// How long a rank may take. The rules begin with its first word: a program that says nothing is never overdue.
+/// How long a rank may take. The rules begin with its first word: a program that says nothing is never overdue,
+/// unless signs of life are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// From hello to the first step.
     pub init: Duration,
     /// From one step to the next; `None` for ever.
     pub step: Option<Duration>,
+    /// The sign of life that a rank must give which reports nothing.
+    pub hang_on: Option<HangOn>,
+}
+
+/// A rank's signs of life, in counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Signs {
+    /// Bytes that it printed.
+    pub output: u64,
+    /// Clock ticks that it and what it started have used.
+    pub cpu: u64,
+}
+
+/// By what a rank was found to stand still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// Its own reports.
+    Progress,
+    /// [`HangOn::Silence`].
+    Silence,
+    /// [`HangOn::Cpu`].
+    Cpu,
 }
 
 /// What a rank last said of itself.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Pulse {
     phase: Phase,
     step: u64,
     collectives: u64,
-    /// When any of these last changed.
-    since: Duration,
 }
 
-/// A world that stands still.
+#[derive(Clone, Debug, Default)]
+struct Watched {
+    /// What it reports, once it does.
+    pulse: Option<Pulse>,
+    signs: Option<Signs>,
+    /// When any of these last changed.
+    since: Duration,
+    /// That it stands still was told.
+    warned: bool,
+}
+
+impl Watched {
+    fn changed(&mut self, now: Duration) {
+        (self.since, self.warned) = (now, false);
+    }
+}
+
+/// A rank that stands still.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The rank that is behind.
     pub behind: Rank,
+    /// By which rule.
+    pub rule: Rule,
+    /// Since when, from the beginning.
+    pub since: Duration,
     /// What stands still, and what the others wait for.
     pub words: String,
 }
 
-/// The pulses of one attempt.
+/// The ranks of one attempt.
 #[derive(Clone, Debug)]
 pub struct Health {
     policy: Policy,
-    pulses: Vec<Option<Pulse>>,
+    ranks: Vec<Watched>,
+    next_look: Duration,
 }
 
 impl Health {
     /// No rank has said anything yet.
-    pub fn new(policy: Policy, world: WorldSize) -> Health {
-        Health { policy, pulses: vec![None; world.index()] }
+    pub fn new(policy: Policy, world: WorldSize, now: Duration) -> Health {
+        let mut health = Health { policy, ranks: vec![Watched::default(); world.index()], next_look: now };
+        health.looked(now);
+        health
     }
 
     /// A rank said hello.
@@ -54,120 +109,165 @@ impl Health {
         self.beat(now, rank, 0, 0, Phase::Init);
     }
 
-    /// A rank told its counters. Only a change counts: saying the same again is no progress.
-    pub fn beat(&mut self, now: Duration, rank: Rank, step: u64, collectives: u64, phase: Phase) {
-        let Some(pulse) = self.pulses.get_mut(rank.index()) else { return };
-        let same = |old: &Pulse| (old.phase, old.step, old.collectives) == (phase, step, collectives);
-        if !pulse.as_ref().is_some_and(same) {
-            *pulse = Some(Pulse { phase, step, collectives, since: now });
+    /// A rank told its counters. Only a change counts: saying the same again is no progress. Gives for how long it
+    /// had stood still, if that was told.
+    pub fn beat(&mut self, now: Duration, rank: Rank, step: u64, collectives: u64, phase: Phase) -> Option<Duration> {
+        let watched = self.ranks.get_mut(rank.index())?;
+        let pulse = Some(Pulse { phase, step, collectives });
+        if watched.pulse == pulse {
+            return None;
         }
+        let stood = watched.warned.then(|| now.saturating_sub(watched.since));
+        let before = watched.pulse.replace(Pulse { phase, step, collectives });
+        watched.changed(now);
+        if before.is_some_and(|before| is_long(&before)) && phase == Phase::Step {
+            // Who waited for it meanwhile begins to count now.
+            self.ranks.iter_mut().filter(|other| other.pulse.is_some()).for_each(|other| other.changed(now));
+        }
+        stood
+    }
+
+    /// A rank's signs of life, as they are at `now`.
+    pub fn sample(&mut self, now: Duration, rank: Rank, signs: Signs) -> Option<Duration> {
+        let watched = self.ranks.get_mut(rank.index())?;
+        let sign = |signs: Signs| match self.policy.hang_on {
+            Some(HangOn::Cpu) => (signs.cpu, signs.output > 0),
+            _ => (signs.output, signs.output > 0),
+        };
+        let before = watched.signs.replace(signs);
+        if watched.pulse.is_some() || before.map(sign) == Some(sign(signs)) {
+            return None;
+        }
+        let stood = watched.warned.then(|| now.saturating_sub(watched.since));
+        watched.changed(now);
+        stood
     }
 
     /// A rank is gone, and owes nothing any more.
     pub fn gone(&mut self, rank: Rank) {
-        if let Some(pulse) = self.pulses.get_mut(rank.index()) {
-            *pulse = None;
+        if let Some(watched) = self.ranks.get_mut(rank.index()) {
+            *watched = Watched::default();
         }
     }
 
-    fn budget(&self, phase: Phase) -> Option<Duration> {
-        match phase {
-            Phase::Init => Some(self.policy.init),
-            Phase::Step => self.policy.step,
-            Phase::Checkpoint | Phase::Evaluate => self.policy.step.map(|step| step * LONG_PHASES),
+    fn budget(&self, watched: &Watched) -> Option<Duration> {
+        let Policy { init, step, hang_on } = self.policy;
+        match (&watched.pulse, watched.signs, hang_on) {
+            (Some(pulse), ..) => match pulse.phase {
+                Phase::Init => Some(init),
+                // A program may say that it begins.
+                Phase::Step if pulse.step == 0 => step.map(|step| step.max(init)),
+                Phase::Step => step,
+                Phase::Checkpoint | Phase::Evaluate => step.map(|step| step * LONG_PHASES),
+            },
+            (None, Some(signs), Some(_)) if signs.output > 0 => step,
+            // A program that prints nothing at all may be judged by its work, but takes time to begin.
+            (None, Some(_), Some(HangOn::Cpu)) => step.map(|step| step.max(init)),
+            _ => None,
         }
     }
 
-    fn due(&self, pulse: &Pulse) -> Option<Duration> {
-        self.budget(pulse.phase).map(|budget| pulse.since + budget)
+    fn own_due(&self, watched: &Watched) -> Option<Duration> {
+        self.budget(watched).map(|budget| watched.since + budget)
     }
 
-    /// When the next rank is overdue, if nothing is heard until then.
+    /// A rank may be late because it waits for one that writes a checkpoint, evaluates, or begins.
+    fn due(&self, watched: &Watched) -> Option<Duration> {
+        let own = self.own_due(watched)?;
+        let busy = self.ranks.iter().filter(|other| other.pulse.as_ref().is_some_and(is_long));
+        let excused = busy.filter_map(|other| self.own_due(other)).max();
+        Some(if watched.pulse.is_some() { own.max(excused.unwrap_or(own)) } else { own })
+    }
+
+    /// When a rank is said to stand still, before it is overdue.
+    fn early(&self, watched: &Watched) -> Option<Duration> {
+        let due = self.due(watched)?;
+        Some(watched.since + due.saturating_sub(watched.since) / EARLY)
+    }
+
+    /// When something is to be done, if nothing is heard until then.
     pub fn deadline(&self) -> Option<Duration> {
-        self.pulses.iter().flatten().filter_map(|pulse| self.due(pulse)).min()
+        let next = |watched: &Watched| if watched.warned { self.due(watched) } else { self.early(watched) };
+        self.ranks.iter().filter_map(next).chain(self.look_at()).min()
+    }
+
+    /// When signs of life are to be looked for.
+    pub fn look_at(&self) -> Option<Duration> {
+        self.policy.hang_on.and(self.policy.step).map(|_| self.next_look)
+    }
+
+    /// They are being looked for.
+    pub fn looked(&mut self, now: Duration) {
+        let (least, most) = LOOK_EVERY;
+        self.next_look = now + self.policy.step.map_or(most, |step| (step / LOOKS).clamp(least, most));
+    }
+
+    /// The ranks that stand still for so long that a person should know; each is told once.
+    pub fn still(&mut self, now: Duration) -> Vec<Finding> {
+        let is_new = |watched: &Watched| !watched.warned && self.early(watched).is_some_and(|at| now >= at);
+        let new: Vec<usize> = (0..self.ranks.len()).filter(|rank| is_new(&self.ranks[*rank])).collect();
+        new.iter().for_each(|rank| self.ranks[*rank].warned = true);
+        new.into_iter().map(|rank| self.finding(now, rank, self.ranks[rank].since)).collect()
     }
 
     /// What is wrong at `now`, if a rank is overdue.
     pub fn overdue(&self, now: Duration) -> Option<Finding> {
-        let late = self.pulses.iter().flatten().find(|pulse| self.due(pulse).is_some_and(|due| now >= due))?;
-        let heard = || self.pulses.iter().enumerate().filter_map(|(rank, pulse)| Some((rank, pulse.as_ref()?)));
-        // Who entered fewest collectives is the one that the others wait for inside the next.
-        let (behind, pulse) = heard().min_by_key(|(_, pulse)| (pulse.collectives, pulse.step))?;
-        let waiting: Vec<String> = heard()
-            .filter(|(_, other)| other.collectives > pulse.collectives)
-            .map(|(rank, other)| format!("rank {rank} waits in collective {}", other.collectives))
-            .collect();
-        let still = now.saturating_sub(late.since).as_secs_f64();
+        let is_late = |watched: &Watched| self.due(watched).is_some_and(|due| now >= due);
+        let late = self.ranks.iter().filter(|watched| is_late(watched)).min_by_key(|watched| watched.since)?;
+        let reports = late.pulse.is_some();
+        let place = |(rank, watched): (usize, &Watched)| {
+            let key = watched.pulse.as_ref().map(|pulse| (pulse.collectives, pulse.step));
+            // Who entered fewest collectives is the one that the others wait for inside the next.
+            (watched.pulse.is_some() == reports && self.budget(watched).is_some()).then_some((key, watched.since, rank))
+        };
+        let (.., behind) = self.ranks.iter().enumerate().filter_map(place).min()?;
+        Some(self.finding(now, behind, late.since))
+    }
+
+    fn finding(&self, now: Duration, rank: usize, since: Duration) -> Finding {
+        let still = format!("{:.1} s", now.saturating_sub(since).as_secs_f64());
+        let at = format!("since {:.1} s after the beginning", since.as_secs_f64());
+        let (rule, words) = match (&self.ranks[rank].pulse, self.policy.hang_on) {
+            (Some(pulse), _) => (Rule::Progress, self.standing(pulse, &still)),
+            (None, Some(HangOn::Cpu)) => {
+                (Rule::Cpu, format!("no processor time used for {still}, {at} (--hang-on cpu)"))
+            }
+            (None, _) => (Rule::Silence, format!("no output for {still}, {at} (--hang-on silence)")),
+        };
+        Finding { behind: Rank(rank as u32), rule, since, words }
+    }
+
+    fn standing(&self, pulse: &Pulse, still: &str) -> String {
         let doing = match pulse.phase {
             Phase::Init => "before its first step".to_owned(),
             Phase::Step => format!("at step {}", pulse.step),
             Phase::Checkpoint => format!("in a checkpoint at step {}", pulse.step),
             Phase::Evaluate => format!("in an evaluation at step {}", pulse.step),
         };
-        let mut words =
-            format!("no progress for {still:.1} s: it stands {doing}, after collective {}", pulse.collectives);
-        if !waiting.is_empty() {
-            words += &format!("; {}", waiting.join(", "));
-        }
-        Some(Finding { behind: Rank(behind as u32), words })
+        let counted = self.ranks.iter().flat_map(|watched| &watched.pulse).any(|pulse| pulse.collectives > 0);
+        let after = if counted { format!(", after collective {}", pulse.collectives) } else { String::new() };
+        let mut words = format!("no progress for {still}: it stands {doing}{after}");
+        let reported = self.ranks.iter().enumerate().filter_map(|(rank, other)| Some((rank, other.pulse.as_ref()?)));
+        let ahead = reported.filter_map(|(rank, other)| match () {
+            () if other.collectives > pulse.collectives => {
+                Some(format!("rank {rank} waits in collective {}", other.collectives))
+            }
+            () if !counted && other.step > pulse.step => Some(format!("rank {rank} is at step {}", other.step)),
+            () => None,
+        });
+        ahead.for_each(|ahead| words += &format!("; {ahead}"));
+        words
+    }
+}
+
+/// Whether others may wait for it for longer than a step. Who never tells a step, as where rank 0 tells them for all,
+/// has begun once it enters collectives.
+fn is_long(pulse: &Pulse) -> bool {
+    match pulse.phase {
+        Phase::Checkpoint | Phase::Evaluate => true,
+        Phase::Init | Phase::Step => pulse.step == 0 && pulse.collectives == 0,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ms(n: u64) -> Duration {
-        Duration::from_millis(n)
-    }
-
-    fn health() -> Health {
-        Health::new(Policy { init: ms(10_000), step: Some(ms(2000)) }, WorldSize(2))
-    }
-
-    #[test]
-    fn who_says_nothing_is_not_watched() {
-        assert_eq!(health().deadline(), None);
-        assert_eq!(health().overdue(ms(1 << 40)), None);
-    }
-
-    #[test]
-    fn the_rank_behind_is_named_not_the_one_that_waits() {
-        let mut health = health();
-        health.beat(ms(0), Rank(0), 7, 8, Phase::Step);
-        health.beat(ms(500), Rank(1), 7, 7, Phase::Step);
-        assert_eq!(health.deadline(), Some(ms(2000)));
-        assert_eq!(health.overdue(ms(1999)), None);
-        let finding = health.overdue(ms(2000)).unwrap();
-        assert_eq!(finding.behind, Rank(1));
-        assert_eq!(
-            finding.words,
-            "no progress for 2.0 s: it stands at step 7, after collective 7; rank 0 waits in collective 8"
-        );
-    }
-
-    #[test]
-    fn a_beat_without_change_hides_nothing() {
-        let mut health = health();
-        for n in 0..20 {
-            health.beat(ms(n * 100), Rank(0), 3, 3, Phase::Step);
-        }
-        assert!(health.overdue(ms(2000)).is_some());
-        health.beat(ms(2000), Rank(0), 4, 3, Phase::Step);
-        assert_eq!(health.overdue(ms(2001)), None);
-    }
-
-    #[test]
-    fn each_phase_has_its_own_budget() {
-        let mut health = health();
-        health.hello(ms(0), Rank(0));
-        assert_eq!(health.deadline(), Some(ms(10_000)));
-        health.beat(ms(6000), Rank(0), 1, 1, Phase::Step);
-        health.beat(ms(6100), Rank(0), 1, 1, Phase::Checkpoint);
-        assert_eq!(health.overdue(ms(15_000)), None);
-        health.beat(ms(15_000), Rank(0), 2, 2, Phase::Step);
-        assert!(health.overdue(ms(17_000)).is_some());
-        health.gone(Rank(0));
-        assert_eq!(health.deadline(), None);
-    }
-}
+mod tests;

@@ -1,14 +1,20 @@
-//! Whether to start the world anew after a failure, and when. Pure.
+//! Whether to start the world anew after a failure, when, and with how many workers. Pure.
 
 use super::event::Cause;
 use foxlaunch_shared::exit;
+use foxlaunch_shared::ids::Rank;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// What a job allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Most restarts.
+    /// Most restarts, within `window`.
     pub most: u32,
+    /// Restarts longer ago than this are forgotten; `None` for never.
+    pub window: Option<Duration>,
+    /// Fewest workers to go on with.
+    pub least: u32,
     /// Decides the jitter, so that jobs that failed together do not all start together.
     pub seed: u64,
 }
@@ -21,12 +27,30 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const FRUITLESS: u32 = 3;
 /// So many attempts in a row that fail before any worker was ready or stepped: the start itself is broken.
 const STILLBORN: u32 = 2;
+/// So many attempts in a row that fail by the same worker, without a newer checkpoint or with one: its place is bad.
+const SAME_PLACE: (u32, u32) = (2, 3);
+/// What the driver's library and CUDA call a device that cannot be used any more.
+const DEVICE_IS_GONE: [&str; 8] = [
+    "CUDA_ERROR_DEVICE_UNAVAILABLE",
+    "CUDA_ERROR_ECC_UNCORRECTABLE",
+    "CUDA_ERROR_INVALID_DEVICE",
+    "CUDA_ERROR_NO_DEVICE",
+    "CUDA_ERROR_NVLINK_UNCORRECTABLE",
+    "CUDA_ERROR_CONTAINED",
+    "GPU is lost",
+    "fallen off the bus",
+];
 
 /// What is done about a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Start again after this wait.
-    Restart(Duration),
+    /// Start again.
+    Restart {
+        /// After this.
+        wait: Duration,
+        /// Without the worker that failed: its place is lost, for this reason.
+        without: Option<&'static str>,
+    },
     /// End with the cause's own code.
     End,
     /// End, with a code of its own and words that say why.
@@ -42,41 +66,64 @@ pub struct Attempted {
     pub speaks: bool,
     /// The step of its last checkpoint.
     pub checkpoint: Option<u64>,
+    /// How many workers there were.
+    pub workers: u32,
+    /// The place of the worker that failed: the rank that it had in the first attempt.
+    pub place: Rank,
 }
 
 /// The restarts of one job so far.
 #[derive(Clone, Debug)]
 pub struct Restarts {
     policy: Policy,
-    used: u32,
+    /// When those that count were decided.
+    recent: VecDeque<Duration>,
     fruitless: u32,
     stillborn: u32,
     newest: Option<u64>,
+    /// Who failed first in the last attempts, and in how many of them in a row.
+    blamed: Option<(Rank, u32)>,
 }
 
 impl Restarts {
     /// None yet.
     pub fn new(policy: Policy) -> Restarts {
-        Restarts { policy, used: 0, fruitless: 0, stillborn: 0, newest: None }
+        Restarts { policy, recent: VecDeque::new(), fruitless: 0, stillborn: 0, newest: None, blamed: None }
     }
 
-    /// How many there were, and may be.
+    /// How many there were that count, and may be.
     pub fn count(&self) -> (u32, u32) {
-        (self.used, self.policy.most)
+        (self.recent.len() as u32, self.policy.most)
     }
 
-    /// Judges a failed attempt.
-    pub fn judge(&mut self, cause: &Cause, attempt: Attempted) -> Verdict {
+    /// Judges an attempt that failed, at `now`.
+    pub fn judge(&mut self, now: Duration, cause: &Cause, attempt: Attempted) -> Verdict {
         let code = cause.code();
-        // The same words would be refused again.
+        let may_shrink = attempt.workers > self.policy.least;
+        let device_is_gone = may_shrink && is_of_device(cause);
+        // The same words would be refused again; but a place of its own may be missing what all others have.
         let hopeless = code == exit::USAGE || (64..=78).contains(&code) || matches!(code, 126 | 127);
-        if self.policy.most == 0 || hopeless || cause.how.is_none() && code != exit::HANG {
+        let never_began = cause.how.is_none() && code != exit::HANG;
+        let is_places_own = device_is_gone || may_shrink && never_began && code == exit::CANT_CREATE;
+        if self.policy.most == 0 || (hopeless || never_began) && !is_places_own {
             return Verdict::End;
         }
         self.stillborn = if attempt.speaks && !attempt.got_ready { self.stillborn + 1 } else { 0 };
         let newer = attempt.checkpoint > self.newest;
         self.newest = self.newest.max(attempt.checkpoint);
         self.fruitless = if newer || self.newest.is_none() { 0 } else { self.fruitless + 1 };
+        let times = self.blamed.filter(|(place, _)| *place == attempt.place).map_or(1, |(_, times)| times + 1);
+        self.blamed = Some((attempt.place, times));
+        let is_bad = may_shrink && times >= if newer { SAME_PLACE.1 } else { SAME_PLACE.0 };
+        let without = match (device_is_gone, is_bad) {
+            (true, _) => Some("its device cannot be used any more"),
+            (_, true) => Some("it failed first again and again"),
+            _ => None,
+        };
+        if without.is_some() {
+            // The next attempt is another: what was wrong with these may be gone.
+            (self.stillborn, self.fruitless, self.blamed) = (0, 0, None);
+        }
         if self.stillborn >= STILLBORN {
             let words =
                 format!("{STILLBORN} attempts in a row failed before they were ready; restarting does not help");
@@ -86,18 +133,21 @@ impl Restarts {
             let words = format!("{FRUITLESS} attempts in a row made no newer checkpoint; restarting does not help");
             return Verdict::GiveUp(exit::NO_PROGRESS, words);
         }
-        if self.used >= self.policy.most {
+        let is_old = |at: &Duration| self.policy.window.is_some_and(|window| now.saturating_sub(*at) > window);
+        self.recent.retain(|at| !is_old(at));
+        if self.recent.len() >= self.policy.most as usize {
             return Verdict::End;
         }
-        self.used += 1;
-        Verdict::Restart(self.wait())
+        self.recent.push_back(now);
+        Verdict::Restart { wait: self.wait(), without }
     }
 
     /// 1, 2, 4, … seconds, give or take a quarter.
     fn wait(&self) -> Duration {
-        let doubled = FIRST_WAIT * 2u32.saturating_pow(self.used - 1).min(64);
+        let used = self.recent.len() as u32;
+        let doubled = FIRST_WAIT * 2u32.saturating_pow(used - 1).min(64);
         // splitmix64: one well-mixed number for each seed and restart
-        let mut x = self.policy.seed.wrapping_add(u64::from(self.used).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut x = self.policy.seed.wrapping_add(u64::from(used).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let share = ((x ^ (x >> 31)) % 1000) as f64 / 1000.0;
@@ -105,66 +155,11 @@ impl Restarts {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::process::child::Ended;
-    use foxlaunch_shared::ids::Rank;
-
-    fn cause(how: Ended) -> Cause {
-        Cause { rank: Rank(0), how: Some(how), fault: None, at: Duration::ZERO }
-    }
-
-    fn silent() -> Attempted {
-        Attempted { got_ready: false, speaks: false, checkpoint: None }
-    }
-
-    fn at(checkpoint: u64) -> Attempted {
-        Attempted { got_ready: true, speaks: true, checkpoint: Some(checkpoint) }
-    }
-
-    #[test]
-    fn the_budget_is_kept_and_the_wait_doubles() {
-        let mut restarts = Restarts::new(Policy { most: 4, seed: 7 });
-        let mut waits = Vec::new();
-        while let Verdict::Restart(wait) = restarts.judge(&cause(Ended::Signal(9)), silent()) {
-            waits.push(wait.as_secs_f64());
-        }
-        assert_eq!(waits.len(), 4);
-        for (n, wait) in waits.iter().enumerate() {
-            let centre = f64::from(1 << n);
-            assert!((0.75 * centre..=1.25 * centre).contains(wait), "{n}: {wait}");
-        }
-        let mut other = Restarts::new(Policy { most: 4, seed: 8 });
-        assert_ne!(
-            other.judge(&cause(Ended::Signal(9)), silent()),
-            Verdict::Restart(Duration::from_secs_f64(waits[0]))
-        );
-    }
-
-    #[test]
-    fn what_would_fail_the_same_way_is_not_started_again() {
-        for code in [2, 64, 65, 66, 69, 78, 126, 127] {
-            let mut restarts = Restarts::new(Policy { most: 9, seed: 1 });
-            assert_eq!(restarts.judge(&cause(Ended::Code(code)), silent()), Verdict::End, "{code}");
-        }
-    }
-
-    #[test]
-    fn without_newer_checkpoints_it_gives_up() {
-        let mut restarts = Restarts::new(Policy { most: 99, seed: 1 });
-        let mut judge = |attempt| restarts.judge(&cause(Ended::Code(1)), attempt);
-        for step in [10, 20, 20, 30, 30, 30] {
-            assert!(matches!(judge(at(step)), Verdict::Restart(_)), "{step}");
-        }
-        assert!(matches!(judge(at(30)), Verdict::GiveUp(exit::NO_PROGRESS, _)));
-    }
-
-    #[test]
-    fn twice_broken_at_the_start_is_enough() {
-        let mut restarts = Restarts::new(Policy { most: 99, seed: 1 });
-        let broken = Attempted { got_ready: false, speaks: true, checkpoint: None };
-        assert!(matches!(restarts.judge(&cause(Ended::Code(1)), broken), Verdict::Restart(_)));
-        assert!(matches!(restarts.judge(&cause(Ended::Code(1)), broken), Verdict::GiveUp(exit::NO_PROGRESS, _)));
-    }
+/// Whether a worker failed because its device cannot be used: by the code for that, or by its own words.
+fn is_of_device(cause: &Cause) -> bool {
+    let says = |word: &&str| cause.fault.as_ref().is_some_and(|fault| fault.message.contains(word));
+    cause.how.is_some() && (cause.code() == exit::UNAVAILABLE || DEVICE_IS_GONE.iter().any(says))
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Running --all ended well------------------------------> Sweeping --nothing lives--> Done
-//!    |----a worker failed or hangs: stop the others----> Stopping --all ended----^ `--failed--> Waiting --> Running
+//!    |----a worker failed or hangs: stop the others----> Stopping --all ended----^ `--failed--> Waiting -> Checking --> Running
 //!    `----asked to end: ask all to stop----------------> Stopping --deadline: kill
 //! ```
 //!
@@ -10,23 +10,25 @@
 //! ended first, by itself, is the cause; what ended because of it is not.
 
 mod ending;
+mod going_on;
+mod hearing;
+mod stopping;
+mod watching;
 
 use super::event::{Action, Event, Record, Stopped};
 use super::health::{self, Health};
 use super::restart::{self, Restarts};
 use super::verdict::Exit;
-use crate::process::child::Ended;
 use crate::rendezvous::roll_call::RollCall;
-use foxlaunch_shared::exit;
 use foxlaunch_shared::ids::{Attempt, Rank, WorldSize};
-use foxlaunch_shared::protocol::{Fault, FromLauncher, FromWorker};
-use nix::libc::{SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
+use foxlaunch_shared::protocol::{self, Fault};
+use nix::libc::SIGTERM;
 use std::time::Duration;
 
 /// What does not change during a job.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How many workers there are.
+    /// How many workers there are, at first.
     pub world: WorldSize,
     /// The number of the first attempt.
     pub attempt: Attempt,
@@ -38,6 +40,8 @@ pub struct Settings {
     pub health: health::Policy,
     /// Whether a world that failed is started again.
     pub restarts: restart::Policy,
+    /// Whether the driver can be asked about the workers' devices before a restart.
+    pub asks_driver: bool,
     /// The signal that asks for a checkpoint and an end, to go on later.
     pub checkpoint_signal: Option<i32>,
     /// The job's time; it is asked to end one grace before.
@@ -92,6 +96,12 @@ enum Phase {
     Waiting {
         until: Duration,
     },
+    /// After that: looking whether the devices are there and free.
+    Checking {
+        give_up: Duration,
+        next_look: Duration,
+        told: bool,
+    },
     Done,
 }
 
@@ -100,6 +110,9 @@ enum Phase {
 pub struct Supervisor {
     settings: Settings,
     attempt: Attempt,
+    world: WorldSize,
+    /// For each rank, the rank that it had in the first attempt: another one once a place is lost.
+    places: Vec<Rank>,
     phase: Phase,
     workers: Vec<Worker>,
     roll: RollCall,
@@ -109,6 +122,8 @@ pub struct Supervisor {
     /// The step of the newest checkpoint.
     checkpoint: Option<u64>,
     got_ready: bool,
+    /// What the screen shows the world to be busy with.
+    shown: protocol::Phase,
     /// What asked for the end, and when.
     stopped: Option<(Stopped, Duration)>,
 }
@@ -118,11 +133,14 @@ impl Supervisor {
     pub fn new(settings: Settings) -> Supervisor {
         Supervisor {
             attempt: settings.attempt,
+            world: settings.world,
+            places: settings.world.ranks().collect(),
             phase: Phase::Running,
             workers: vec![Worker::default(); settings.world.index()],
             roll: RollCall::new(settings.world),
             exits: Vec::new(),
-            health: Health::new(settings.health, settings.world),
+            health: Health::new(settings.health, settings.world, Duration::ZERO),
+            shown: protocol::Phase::Init,
             restarts: Restarts::new(settings.restarts),
             checkpoint: None,
             got_ready: false,
@@ -132,15 +150,19 @@ impl Supervisor {
     }
 
     /// Starts all workers, of the first attempt or of another.
-    fn begin(&mut self, todo: &mut Vec<Action>) {
-        let (attempt, world) = (self.attempt, self.settings.world);
+    fn begin(&mut self, now: Duration, todo: &mut Vec<Action>) {
+        let (attempt, world) = (self.attempt, self.world);
         self.phase = Phase::Running;
         self.workers = vec![Worker::default(); world.index()];
         self.roll = RollCall::new(world);
         self.exits.clear();
-        self.health = Health::new(self.settings.health, world);
+        self.health = Health::new(self.settings.health, world, now);
+        self.shown = protocol::Phase::Init;
         self.got_ready = false;
         todo.push(Action::Record(Record::Begin { attempt, world_size: world.0 }));
+        if world != self.settings.world {
+            todo.push(Action::Form { attempt, places: self.places.clone() });
+        }
         todo.extend(world.ranks().map(|rank| Action::Spawn { attempt, rank }));
     }
 
@@ -150,7 +172,8 @@ impl Supervisor {
             Phase::Running => self.health.deadline().into_iter().chain(self.time_is_near()).min(),
             Phase::Stopping { deadline, .. } => Some(deadline),
             Phase::Sweeping { next_survey, .. } => Some(next_survey),
-            Phase::Waiting { until } => Some(until),
+            Phase::Waiting { until } => Some(until).into_iter().chain(self.time_is_near()).min(),
+            Phase::Checking { next_look, .. } => Some(next_look).into_iter().chain(self.time_is_near()).min(),
             Phase::Done => None,
         }
     }
@@ -177,7 +200,7 @@ impl Supervisor {
             return todo;
         }
         match event {
-            Event::Begin => self.begin(&mut todo),
+            Event::Begin => self.begin(now, &mut todo),
             Event::Spawned { attempt, rank, pid } if self.knows(attempt, rank) => {
                 todo.push(Action::Record(Record::Spawn { attempt, rank, pid }));
                 self.workers[rank.index()].life = Life::Running;
@@ -212,6 +235,12 @@ impl Supervisor {
                 let exit = self.exit_of(now, rank, how);
                 self.gone(now, exit, &mut todo);
             }
+            Event::Signs { attempt, of } if attempt == self.attempt && self.phase == Phase::Running => {
+                self.signs(now, of, &mut todo);
+            }
+            Event::Devices { attempt, lost, held } if attempt == self.attempt => {
+                self.devices(now, lost, held, &mut todo);
+            }
             Event::Signal(signal) => self.signal(now, signal, &mut todo),
             Event::Left(processes) => self.left(now, processes, &mut todo),
             Event::Tick => self.tick(now, &mut todo),
@@ -221,6 +250,8 @@ impl Supervisor {
             | Event::NotStarted { .. }
             | Event::Said { .. }
             | Event::Refused { .. }
+            | Event::Signs { .. }
+            | Event::Devices { .. }
             | Event::Exited { .. } => {}
         }
         todo
@@ -236,71 +267,7 @@ impl Supervisor {
 
     fn running(&self) -> Vec<Rank> {
         let is_running = |rank: &Rank| self.workers[rank.index()].life == Life::Running;
-        self.settings.world.ranks().filter(is_running).collect()
-    }
-
-    fn said(&mut self, now: Duration, rank: Rank, message: FromWorker, todo: &mut Vec<Action>) {
-        let attempt = self.attempt;
-        let worker = &mut self.workers[rank.index()];
-        match message {
-            FromWorker::Hello(hello) => match self.roll.hello(rank, hello) {
-                Ok(welcome) => {
-                    self.health.hello(now, rank);
-                    todo.push(Action::Record(Record::Hello { attempt, rank }));
-                    if let Some(welcome) = welcome {
-                        let (comm_id, arena_bytes) = (welcome.comm_id, welcome.arena_bytes);
-                        todo.push(Action::Record(Record::Welcome { attempt, arena_bytes }));
-                        todo.push(Action::Welcome { attempt, comm_id, arena_bytes });
-                    }
-                }
-                Err(why) => {
-                    // It would wait for a welcome that never comes.
-                    todo.push(Action::Record(Record::Refused { attempt, rank, why: why.clone() }));
-                    worker.fault = Some(Fault { message: why, code: exit::SOFTWARE, blames: None });
-                    todo.push(Action::Signal { attempt, rank, signal: SIGKILL });
-                }
-            },
-            FromWorker::Ready => {
-                self.got_ready = true;
-                todo.push(Action::Record(Record::Ready { attempt, rank }));
-            }
-            FromWorker::Progress { step, collectives, phase, display } => {
-                self.health.beat(now, rank, step, collectives, phase);
-                if step > 0 && !worker.stepped {
-                    worker.stepped = true;
-                    todo.push(Action::Record(Record::FirstStep { attempt, rank }));
-                }
-                todo.extend(display.map(Action::Show));
-            }
-            FromWorker::Checkpointed { step, path } => {
-                self.checkpoint = self.checkpoint.max(Some(step));
-                todo.push(Action::Record(Record::Checkpoint { attempt, rank, step, path }));
-            }
-            FromWorker::Note(text) => {
-                todo.push(Action::Tell(format!("rank {rank}: {text}")));
-                todo.push(Action::Record(Record::Note { attempt, rank, text }));
-            }
-            FromWorker::Fault(fault) => {
-                let (message, code) = (fault.message.clone(), fault.code);
-                todo.push(Action::Record(Record::Fault { attempt, rank, message, code }));
-                worker.fault = Some(fault);
-            }
-            FromWorker::Bye => worker.said_bye = true,
-        }
-    }
-
-    fn exit_of(&self, now: Duration, rank: Rank, how: Ended) -> Exit {
-        let worker = &self.workers[rank.index()];
-        let mut fault = worker.fault.clone();
-        // A worker of a world that ends without goodbye has left the others waiting, whatever code it gives.
-        let left_early = how.is_success() && self.roll.greeted(rank).is_some() && !worker.said_bye;
-        if left_early && fault.is_none() && self.stopped.is_none() {
-            let message = "left without saying goodbye, while the others may wait for it".to_owned();
-            fault = Some(Fault { message, code: exit::FAILURE, blames: None });
-        }
-        let clean = how.is_success() && fault.is_none();
-        let by_us = matches!(how, Ended::Signal(signal) if worker.sent.contains(&signal));
-        Exit { rank, how: Some(how), fault, at: now, by_us, clean }
+        self.world.ranks().filter(is_running).collect()
     }
 
     /// A worker is no more.
@@ -333,122 +300,16 @@ impl Supervisor {
         }
     }
 
-    /// Stops all others, since `rank` is lost to them.
-    fn stop_peers(&mut self, now: Duration, rank: Rank, how: &str, todo: &mut Vec<Action>) {
-        let deadline = now + self.settings.peer_grace;
-        self.phase = Phase::Stopping { deadline, killed: false };
-        let attempt = self.attempt;
-        for other in self.running() {
-            match self.roll.greeted(other) {
-                Some(_) if other != rank => {
-                    let message = FromLauncher::PeerLost { rank, how: how.to_owned() };
-                    todo.push(Action::Send { attempt, rank: other, message });
-                }
-                _ => self.send_signal(other, SIGTERM, todo),
-            }
-        }
-    }
-
-    /// A rank stands still: it is the cause, whatever ends next.
-    fn hangs(&mut self, now: Duration, finding: health::Finding, todo: &mut Vec<Action>) {
-        let (attempt, rank, words) = (self.attempt, finding.behind, finding.words);
-        todo.push(Action::Record(Record::Hang { attempt, rank, words: words.clone() }));
-        todo.push(Action::Tell(format!("rank {rank} hangs: {words}")));
-        todo.push(Action::Inspect { attempt, rank });
-        let fault = Some(Fault { message: format!("hangs: {words}"), code: exit::HANG, blames: None });
-        self.exits.push(Exit { rank, how: None, fault, at: now, by_us: false, clean: false });
-        self.stop_peers(now, rank, &words, todo);
-    }
-
-    fn send_signal(&mut self, rank: Rank, signal: i32, todo: &mut Vec<Action>) {
-        let attempt = self.attempt;
-        // A stopped process acts on nothing else until it is continued.
-        todo.push(Action::Signal { attempt, rank, signal: SIGCONT });
-        todo.push(Action::Signal { attempt, rank, signal });
-        self.workers[rank.index()].sent.push(signal);
-    }
-
-    fn ask_to_stop(&mut self, now: Duration, rank: Rank, deadline: Duration, todo: &mut Vec<Action>) {
-        let attempt = self.attempt;
-        if self.roll.greeted(rank) == Some(true) {
-            let within_ms = deadline.saturating_sub(now).saturating_sub(MARGIN).as_millis() as u64;
-            todo.push(Action::Send { attempt, rank, message: FromLauncher::Stop { within_ms } });
-        } else {
-            let signal = match self.stopped {
-                Some((Stopped::Signal(signal), _)) => signal,
-                _ => SIGTERM,
-            };
-            self.send_signal(rank, signal, todo);
-        }
-    }
-
-    fn kill(&mut self, rank: Rank, todo: &mut Vec<Action>) {
-        let attempt = self.attempt;
-        todo.push(Action::Record(Record::Kill { attempt, rank }));
-        todo.push(Action::Signal { attempt, rank, signal: SIGKILL });
-        self.workers[rank.index()].sent.push(SIGKILL);
-    }
-
-    fn kill_running(&mut self, now: Duration, todo: &mut Vec<Action>) {
-        self.phase = Phase::Stopping { deadline: now + KILL_WAIT, killed: true };
-        for rank in self.running() {
-            self.kill(rank, todo);
-        }
-    }
-
-    fn signal(&mut self, now: Duration, signal: i32, todo: &mut Vec<Action>) {
-        todo.push(Action::Record(Record::Signal { signal }));
-        if self.settings.checkpoint_signal == Some(signal) {
-            self.ask_all_to_stop(now, Stopped::Preempted, todo);
-        } else if [SIGINT, SIGTERM, SIGQUIT, SIGHUP].contains(&signal) {
-            self.ask_all_to_stop(now, Stopped::Signal(signal), todo);
-        } else {
-            // Our own trainers have no use for other signals, and would die of them.
-            let attempt = self.attempt;
-            let others = self.running().into_iter().filter(|rank| self.roll.greeted(*rank) != Some(true));
-            todo.extend(others.map(|rank| Action::Signal { attempt, rank, signal }).collect::<Vec<_>>());
-        }
-    }
-
-    fn ask_all_to_stop(&mut self, now: Duration, by: Stopped, todo: &mut Vec<Action>) {
-        self.stopped = self.stopped.or(Some((by, now)));
-        match self.phase {
-            // Asked twice, or while a failure is being cleaned up: now.
-            Phase::Stopping { killed: false, .. } => self.kill_running(now, todo),
-            Phase::Sweeping { ref mut deadline, .. } => *deadline = now,
-            Phase::Waiting { .. } => self.finish(None, Vec::new(), todo),
-            Phase::Running => {
-                let deadline = now + self.settings.grace;
-                self.phase = Phase::Stopping { deadline, killed: false };
-                let within_ms = self.settings.grace.as_millis() as u64;
-                todo.push(Action::Record(Record::Stop { within_ms }));
-                let why = if by == Stopped::Preempted { "time is up: " } else { "" };
-                todo.push(Action::Tell(format!(
-                    "{why}stopping the workers, at most {}; once more kills them now",
-                    crate::plan::duration::show(self.settings.grace)
-                )));
-                for rank in self.running() {
-                    self.ask_to_stop(now, rank, deadline, todo);
-                }
-            }
-            Phase::Stopping { .. } | Phase::Done => {}
-        }
-    }
-
     fn tick(&mut self, now: Duration, todo: &mut Vec<Action>) {
         match self.phase {
-            Phase::Running if self.time_is_near().is_some_and(|at| now >= at) => {
+            Phase::Running | Phase::Waiting { .. } | Phase::Checking { .. }
+                if self.time_is_near().is_some_and(|at| now >= at) =>
+            {
                 self.ask_all_to_stop(now, Stopped::Preempted, todo);
             }
-            Phase::Running => {
-                if let Some(finding) = self.health.overdue(now) {
-                    self.hangs(now, finding, todo);
-                }
-            }
-            Phase::Waiting { until } if now >= until => {
-                self.attempt = self.attempt.next();
-                self.begin(todo);
-            }
+            Phase::Running => self.look(now, todo),
+            Phase::Waiting { until } if now >= until => self.go_on(now, todo),
+            Phase::Checking { next_look, .. } if now >= next_look => self.look_at_devices(now, todo),
             Phase::Stopping { deadline, killed: false } if now >= deadline => {
                 for rank in self.running() {
                     todo.push(Action::Tell(format!("rank {rank} did not stop in time and is killed")));

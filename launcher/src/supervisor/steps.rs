@@ -1,5 +1,6 @@
 //! Progress of programs that link nothing of ours: each rank finds in `FOXLAUNCH_PROGRESS` a named pipe, into which
-//! any language writes lines as `step 12` or `step 12/500 loss=0.3`.
+//! any language writes lines as `step 12` or `step 12/500 loss=0.3`, and `checkpoint` or `evaluate` before what takes
+//! longer than a step.
 
 use foxlaunch_shared::ids::{Attempt, Rank};
 use foxlaunch_shared::protocol::{Display, FromWorker, Phase};
@@ -19,6 +20,14 @@ const LAST_BYTES: usize = 1 << 20;
 
 /// What a line says.
 #[derive(Clone, Debug, PartialEq)]
+enum Line {
+    /// A step was done.
+    Step(Step),
+    /// Something begins that takes longer; the next step ends it.
+    Begins(Phase),
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Step {
     done: u64,
     /// 0 where unknown.
@@ -111,16 +120,18 @@ struct Lines {
     /// In the middle of a line that is too long.
     skipping: bool,
     refused: bool,
+    /// The last step that was told.
+    step: u64,
 }
 
 impl Lines {
     fn new(rank: Rank) -> Lines {
-        Lines { rank, rest: Vec::new(), skipping: false, refused: false }
+        Lines { rank, rest: Vec::new(), skipping: false, refused: false, step: 0 }
     }
 
-    /// Takes what was read at once. Of several steps only the last is told, so that no program floods us.
+    /// Takes what was read at once. Of several lines only what they come to is told, so that no program floods us.
     fn take(&mut self, bytes: &[u8]) -> Vec<FromPipe> {
-        let (mut last, mut wrong) = (None, None);
+        let (mut last, mut begun, mut wrong) = (None, None, None);
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let text = piece.strip_suffix(b"\n").unwrap_or(piece);
             if !self.skipping {
@@ -138,7 +149,9 @@ impl Lines {
             }
             if !self.skipping && !too_long {
                 match parse(&String::from_utf8_lossy(&self.rest)) {
-                    Ok(step) => last = step.or(last),
+                    Ok(Some(Line::Step(step))) => (last, begun) = (Some(step), None),
+                    Ok(Some(Line::Begins(phase))) => begun = Some(phase),
+                    Ok(None) => {}
                     Err(why) => wrong = wrong.or(Some(why)),
                 }
             }
@@ -147,25 +160,33 @@ impl Lines {
         }
         let wrong = wrong.filter(|_| !std::mem::replace(&mut self.refused, true));
         let refused = wrong.map(|why| FromPipe::Refused(format!("FOXLAUNCH_PROGRESS: {why}")));
-        refused.into_iter().chain(last.map(|step| FromPipe::Said(self.message(step)))).collect()
+        let said = (last.is_some() || begun.is_some()).then(|| FromPipe::Said(self.message(last, begun)));
+        refused.into_iter().chain(said).collect()
     }
 
-    fn message(&self, step: Step) -> FromWorker {
-        let Step { done, total, values } = step;
+    fn message(&mut self, step: Option<Step>, begun: Option<Phase>) -> FromWorker {
+        self.step = step.as_ref().map_or(self.step, |step| step.done);
         // One line of progress is enough for a world that steps together.
-        let display = (self.rank == Rank(0)).then(|| Display { part: String::new(), done, total, values });
-        FromWorker::Progress { step: done, collectives: 0, phase: Phase::Step, display }
+        let shown = step.filter(|_| self.rank == Rank(0));
+        let display = shown.map(|Step { done, total, values }| Display { part: String::new(), done, total, values });
+        FromWorker::Progress { step: self.step, collectives: 0, phase: begun.unwrap_or(Phase::Step), display }
     }
 }
 
 /// Reads a line; a blank one says nothing.
-fn parse(line: &str) -> Result<Option<Step>, String> {
-    let wrong = || format!("{:?} is not of the form `step 12` or `step 12/500 loss=0.3`", cut(line));
+fn parse(line: &str) -> Result<Option<Line>, String> {
+    let form = "`step 12`, `step 12/500 loss=0.3`, `checkpoint` or `evaluate`";
+    let wrong = || format!("{:?} is not of the form {form}", cut(line));
     let mut words = line.split_whitespace();
-    match words.next() {
+    let begins = match words.next() {
         None => return Ok(None),
-        Some("step") => {}
+        Some("step") => None,
+        Some("checkpoint") => Some(Phase::Checkpoint),
+        Some("evaluate") => Some(Phase::Evaluate),
         Some(_) => return Err(wrong()),
+    };
+    if let Some(phase) = begins {
+        return if words.next().is_none() { Ok(Some(Line::Begins(phase))) } else { Err(wrong()) };
     }
     let counts = words.next().ok_or_else(wrong)?;
     let (done, total) = counts.split_once('/').unwrap_or((counts, "0"));
@@ -175,7 +196,7 @@ fn parse(line: &str) -> Result<Option<Step>, String> {
         Some((name.to_owned(), value.parse().ok()?))
     };
     let values = words.map(|word| value(word).ok_or_else(wrong)).collect::<Result<_, _>>()?;
-    Ok(Some(Step { done, total, values }))
+    Ok(Some(Line::Step(Step { done, total, values })))
 }
 
 /// The beginning of `line`, short enough for a message.
@@ -200,10 +221,23 @@ mod tests {
             ("step 3", step(3, 0, &[])),
             ("  step 12/500  loss=0.3 lr=1e-4 \r", step(12, 500, &[("loss", 0.3), ("lr", 1e-4)])),
         ] {
-            assert_eq!(parse(line), Ok(Some(meant)), "{line}");
+            assert_eq!(parse(line), Ok(Some(Line::Step(meant))), "{line}");
         }
         assert_eq!(parse(" \t"), Ok(None));
-        for line in ["step", "step x", "step -1", "step 1/", "steps 1", "step 1 loss", "step 1 loss=low", "12"] {
+        assert_eq!(parse(" checkpoint\r"), Ok(Some(Line::Begins(Phase::Checkpoint))));
+        assert_eq!(parse("evaluate"), Ok(Some(Line::Begins(Phase::Evaluate))));
+        for line in [
+            "checkpoint 3",
+            "evaluated",
+            "step",
+            "step x",
+            "step -1",
+            "step 1/",
+            "steps 1",
+            "step 1 loss",
+            "step 1 loss=low",
+            "12",
+        ] {
             let why = parse(line).unwrap_err();
             assert!(why.contains("`step 12`"), "{why}");
         }
@@ -219,6 +253,19 @@ mod tests {
         assert_eq!(lines.take(b"p 3\nnonsense\n").len(), 1);
         assert!(Lines::new(Rank(0)).take(&vec![b'x'; LONGEST * 3]).len() == 1);
         assert!(lines.rest.len() <= LONGEST);
+    }
+
+    #[test]
+    fn a_phase_lasts_until_the_next_step() {
+        let mut lines = Lines::new(Rank(0));
+        let mut told = |text: &str| match &lines.take(text.as_bytes())[..] {
+            [FromPipe::Said(FromWorker::Progress { step, phase, display, .. })] => (*step, *phase, display.is_some()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told("checkpoint\n"), (0, Phase::Checkpoint, false));
+        assert_eq!(told("step 5\nevaluate\n"), (5, Phase::Evaluate, true));
+        assert_eq!(told("checkpoint\n"), (5, Phase::Checkpoint, false));
+        assert_eq!(told("checkpoint\nstep 6\n"), (6, Phase::Step, true));
     }
 
     #[test]

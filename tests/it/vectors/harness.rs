@@ -63,7 +63,7 @@ impl Case<'_> {
 
     fn get(&self, part: &str, key: &str) -> &Value {
         let value = &self.value[part][key];
-        assert!(!self.value[part].get(key).is_none(), "{}: no {part} {key}", self.note);
+        assert!(self.value[part].get(key).is_some(), "{}: no {part} {key}", self.note);
         value
     }
 

@@ -94,7 +94,7 @@ fn flat_clip(gradient: &mut [f32], max_norm: f64) {
     flat::scale(gradient, factor);
 }
 
-fn same(what: &str, host: &[f32], device: &[f32]) -> Result<()> {
+pub(crate) fn same(what: &str, host: &[f32], device: &[f32]) -> Result<()> {
     ensure!(host.len() == device.len(), "{what}: {} values on the host, {} on the device", host.len(), device.len());
     let differs = host.iter().zip(device).position(|(host, device)| host.to_bits() != device.to_bits());
     if let Some(at) = differs {

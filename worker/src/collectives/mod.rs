@@ -118,7 +118,18 @@ pub trait Collective: Send {
     /// How many calls were entered: what a hang is told by.
     fn calls(&self) -> u64;
 
+    /// Says that `calls` calls, which were recorded into a graph, are about to be made again by its launch: counts them,
+    /// and gives an error that an earlier call left behind, since the graph itself reports none.
+    fn replayed(&mut self, _calls: u64) -> Result<(), CollectiveError> {
+        Ok(())
+    }
+
     /// Whether ranks compare their calls before they make them, where that is not free and so not always done (NCCL).
     /// All ranks must choose the same.
     fn check_calls(&mut self, _on: bool) {}
+
+    /// Whether ranks compare calls by talking to each other on the host first, which cannot be recorded into a graph.
+    fn checks_calls(&self) -> bool {
+        false
+    }
 }

@@ -34,7 +34,7 @@ static MODULES: Mutex<Vec<(Arc<CudaContext>, Arc<CudaModule>)>> = Mutex::new(Vec
 
 /// The kernel `name` on the device of `stream`. The first call in a process compiles all, in about a quarter of a
 /// second.
-fn function(stream: &CudaStream, name: &str) -> Result<CudaFunction, KernelError> {
+pub(super) fn function(stream: &CudaStream, name: &str) -> Result<CudaFunction, KernelError> {
     let context = stream.context();
     let mut modules = MODULES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, module)) = modules.iter().find(|(known, _)| known == context) {
@@ -66,11 +66,11 @@ pub fn prepare(stream: &CudaStream) -> Result<(), KernelError> {
 }
 
 /// A launch over `n` elements.
-fn over(n: usize) -> LaunchConfig {
+pub(super) fn over(n: usize) -> LaunchConfig {
     blocks(n.div_ceil(BLOCK).clamp(1, MOST_BLOCKS))
 }
 
-fn blocks(count: usize) -> LaunchConfig {
+pub(super) fn blocks(count: usize) -> LaunchConfig {
     LaunchConfig { grid_dim: (count as u32, 1, 1), block_dim: (BLOCK as u32, 1, 1), shared_mem_bytes: 0 }
 }
 
@@ -101,7 +101,7 @@ pub fn add(stream: &CudaStream, to: &mut CudaViewMut<'_, f32>, from: &CudaView<'
 pub struct Clip {
     parts: CudaSlice<f64>,
     /// Norm, then factor.
-    result: CudaSlice<f64>,
+    pub(super) result: CudaSlice<f64>,
 }
 
 impl Clip {
@@ -111,7 +111,7 @@ impl Clip {
     }
 
     /// Computes the norm of `gradient`, and the factor by which it is clipped to `max_norm`; 0 stands for no clip.
-    /// Nothing comes back to the host: [`adamw`] reads the factor where it is.
+    /// Nothing comes back to the host: the step reads the factor where it is.
     pub fn measure(
         &mut self,
         stream: &CudaStream,
@@ -138,49 +138,32 @@ impl Clip {
     }
 }
 
-/// The factors of one AdamW step, as `optimizer::AdamW` has them.
-#[derive(Clone, Copy, Debug)]
-pub struct AdamWFactors {
-    /// `1 - lr wd`.
-    pub decay: f32,
-    /// Decay of the first moment.
-    pub beta1: f32,
-    /// `1 - beta1`.
-    pub one_minus_beta1: f32,
-    /// Decay of the second moment.
-    pub beta2: f32,
-    /// `1 - beta2`.
-    pub one_minus_beta2: f32,
-    /// `lr / (1 - beta1^t)`.
-    pub rate: f32,
-    /// `sqrt(1 - beta2^t)`.
-    pub root_scale: f32,
-    /// Added to the root.
-    pub eps: f32,
+/// Sets what rides behind a flat gradient: `rows`, and the `loss` summed over them, which stays on the device.
+pub fn set_extras(
+    stream: &CudaStream,
+    at: &mut CudaViewMut<'_, f32>,
+    rows: f32,
+    loss: &CudaView<'_, f32>,
+) -> Result<(), KernelError> {
+    assert!(at.len() == 2 && loss.len() == 1, "two extras, one loss");
+    let kernel = function(stream, "set_extras")?;
+    // SAFETY: the arguments are those of `set_extras` in flat.cu; `at` has two elements and `loss` one.
+    unsafe { stream.launch_builder(&kernel).arg(at).arg(&rows).arg(loss).launch(blocks(1)) }?;
+    Ok(())
 }
 
-/// One AdamW step of the variable `p` along the gradient `g`, multiplied by the factor of `clip`; `m` and `v` are the
-/// variable's moments. All have one length.
-pub fn adamw(
+/// Divides `values` by `rows`, one number on the device; leaves them where it is 0.
+pub fn mean(
     stream: &CudaStream,
-    p: &mut CudaViewMut<'_, f32>,
-    g: &CudaView<'_, f32>,
-    (m, v): (&mut CudaViewMut<'_, f32>, &mut CudaViewMut<'_, f32>),
-    clip: &Clip,
-    f: &AdamWFactors,
+    values: &mut CudaViewMut<'_, f32>,
+    rows: &CudaView<'_, f32>,
 ) -> Result<(), KernelError> {
-    let kernel = function(stream, "adamw")?;
-    let n = p.len().min(g.len()).min(m.len()).min(v.len());
+    assert!(rows.len() == 1, "one number of rows");
+    let (kernel, n) = (function(stream, "mean")?, values.len() as u64);
     if n == 0 {
         return Ok(());
     }
-    let elements = n as u64;
-    let mut launch = stream.launch_builder(&kernel);
-    launch.arg(p).arg(g).arg(m).arg(v).arg(&elements).arg(&clip.result);
-    launch.arg(&f.decay).arg(&f.beta1).arg(&f.one_minus_beta1).arg(&f.beta2).arg(&f.one_minus_beta2);
-    launch.arg(&f.rate).arg(&f.root_scale).arg(&f.eps);
-    // SAFETY: the arguments are those of `adamw` in flat.cu, in its order; all four buffers have at least `n` elements,
-    // and `clip.result` has two.
-    unsafe { launch.launch(over(n)) }?;
+    // SAFETY: the arguments are those of `mean` in flat.cu; `values` has `n` elements and `rows` one.
+    unsafe { stream.launch_builder(&kernel).arg(values).arg(&n).arg(rows).launch(over(n as usize)) }?;
     Ok(())
 }

@@ -51,18 +51,71 @@ extern "C" __global__ void norm_finish(const double *parts, double max_norm, dou
     }
 }
 
-// One AdamW step of one variable; the formula and the factors are those of optimizer/adamw.rs. clip[1] is the factor
-// that norm_finish left.
-extern "C" __global__ void adamw(float *p, const float *g, float *m, float *v, u64 n, const double *clip, float decay,
-                                 float beta1, float one_minus_beta1, float beta2, float one_minus_beta2, float rate,
-                                 float root_scale, float eps) {
+// What rides behind a flat gradient: the rows of this rank, and the sum of the loss over them.
+extern "C" __global__ void set_extras(float *at, float rows, const float *loss) {
+    if (threadIdx.x == 0) {
+        at[0] = rows;
+        at[1] = *loss;
+    }
+}
+
+// x <- x / *rows, rounded as the host's `scale(1 / rows)`; zeros stay where nobody had rows.
+extern "C" __global__ void mean(float *x, u64 n, const float *rows) {
+    if (*rows <= 0.0f) return;
+    float factor = (float)(1.0 / (double)*rows);
+    FOR_EACH(i, n) x[i] *= factor;
+}
+
+// beta^n by squaring, in the order of compiler-rt's __powidf2, which is what f64::powi calls.
+__device__ double power(double beta, int n) {
+    double result = 1.0;
+    for (;;) {
+        if (n & 1) result *= beta;
+        n /= 2;
+        if (n == 0) return result;
+        beta *= beta;
+    }
+}
+
+// Counts one AdamW step and computes its factors from (learning rate, beta1, beta2, eps, weight decay), as Rates::at in
+// optimizer/adamw.rs does. One thread. Both live on the device, so that a captured step counts when it is replayed.
+extern "C" __global__ void adamw_rates(u64 *steps, const double *settings, float *factors) {
+    u64 step = ++*steps;
+    int n = step > 2147483647ull ? 2147483647 : (int)step;
+    double rate = settings[0], beta1 = settings[1], beta2 = settings[2];
+    factors[0] = (float)(1.0 - rate * settings[4]);
+    factors[1] = (float)beta1;
+    factors[2] = (float)(1.0 - beta1);
+    factors[3] = (float)beta2;
+    factors[4] = (float)(1.0 - beta2);
+    factors[5] = (float)(rate / (1.0 - power(beta1, n)));
+    factors[6] = (float)sqrt(1.0 - power(beta2, n));
+    factors[7] = (float)settings[3];
+}
+
+// One AdamW step of all variables; the formula is that of optimizer/adamw.rs. places: the address of each of `count`
+// variables, then where each starts in the flat gradient, then the gradient's length. clip[1] is the factor that
+// norm_finish left.
+extern "C" __global__ void adamw(const u64 *places, unsigned count, const float *g, float *m, float *v,
+                                 const double *clip, const float *factors) {
+    const u64 *starts = places + count;
     float factor = (float)clip[1];
-    FOR_EACH(i, n) {
+    float decay = factors[0], beta1 = factors[1], one_minus_beta1 = factors[2], beta2 = factors[3];
+    float one_minus_beta2 = factors[4], rate = factors[5], root_scale = factors[6], eps = factors[7];
+    FOR_EACH(i, starts[count]) {
+        // the last variable that starts at or before i: of several that do, all but the last are empty
+        unsigned low = 0, high = count;
+        while (high - low > 1) {
+            unsigned middle = (low + high) / 2;
+            if (starts[middle] <= i) low = middle;
+            else high = middle;
+        }
+        float *p = (float *)places[low] + (i - starts[low]);
         float gradient = g[i] * factor;
         float first = beta1 * m[i] + one_minus_beta1 * gradient;
         float second = beta2 * v[i] + one_minus_beta2 * (gradient * gradient);
         m[i] = first;
         v[i] = second;
-        p[i] = p[i] * decay - rate * first / (sqrtf(second) / root_scale + eps);
+        *p = *p * decay - rate * first / (sqrtf(second) / root_scale + eps);
     }
 }

@@ -29,6 +29,8 @@ pub mod categorical;
 pub mod conservative;
 #[cfg(feature = "cuda")]
 pub mod device;
+#[cfg(feature = "cuda")]
+pub mod device_adamw;
 pub mod dueling;
 pub mod flat;
 pub mod linear;

@@ -32,6 +32,13 @@ pub struct AdamWSettings {
     pub weight_decay: f64,
 }
 
+impl Default for AdamWSettings {
+    /// What PyTorch's AdamW has: step size 0.001, betas 0.9 and 0.999, eps 1e-8, weight decay 0.01.
+    fn default() -> AdamWSettings {
+        AdamWSettings { learning_rate: 1e-3, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.01 }
+    }
+}
+
 impl AdamWSettings {
     /// The settings of `[optimizer]` with a step size.
     pub fn new(learning_rate: f64, config: &foxlaunch_shared::config::OptimizerConfig) -> AdamWSettings {
@@ -215,19 +222,19 @@ impl AdamW {
 }
 
 /// The factors of one step, rounded once.
-pub(super) struct Rates<T> {
-    pub(super) decay: T,
-    pub(super) beta1: T,
-    pub(super) one_minus_beta1: T,
-    pub(super) beta2: T,
-    pub(super) one_minus_beta2: T,
-    pub(super) rate: T,
-    pub(super) root_scale: T,
-    pub(super) eps: T,
+struct Rates<T> {
+    decay: T,
+    beta1: T,
+    one_minus_beta1: T,
+    beta2: T,
+    one_minus_beta2: T,
+    rate: T,
+    root_scale: T,
+    eps: T,
 }
 
 impl<T: Scalar> Rates<T> {
-    pub(super) fn at(s: &AdamWSettings, step: u64) -> Rates<T> {
+    fn at(s: &AdamWSettings, step: u64) -> Rates<T> {
         let power = i32::try_from(step).unwrap_or(i32::MAX);
         Rates {
             decay: T::of(1.0 - s.learning_rate * s.weight_decay),

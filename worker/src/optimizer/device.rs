@@ -1,12 +1,11 @@
 //! AdamW with its state in device memory: the same bits as [`AdamW`](super::AdamW) on the host, given the same gradient
 //! and clip factor. Clip and step run without a word to the host.
 
-use super::adamw::Rates;
 use super::{AdamWSettings, Moments, OptimizerError};
-use crate::kernels::device::{AdamWFactors, Clip, KernelError, adamw};
-use candle_core::{CpuStorage, CudaStorage, Device, InplaceOp1, Layout, Var};
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DriverError};
-use std::cell::RefCell;
+use crate::kernels::device::{Clip, KernelError};
+use crate::kernels::device_adamw::{Places, Rates, adamw};
+use candle_core::{Device, Storage, Var};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DriverError};
 use std::sync::Arc;
 
 /// The optimiser with its state on a CUDA device, for f32 variables.
@@ -18,6 +17,10 @@ pub struct DeviceAdamW {
     m: CudaSlice<f32>,
     v: CudaSlice<f32>,
     clip: Clip,
+    rates: Rates,
+    /// The settings that the device has.
+    sent: Option<AdamWSettings>,
+    places: Option<Places>,
     steps: u64,
 }
 
@@ -35,7 +38,8 @@ impl DeviceAdamW {
         let stream = device.as_cuda_device()?.cuda_stream();
         let (m, v) = (stream.alloc_zeros(len).map_err(driver)?, stream.alloc_zeros(len).map_err(driver)?);
         let clip = Clip::new(&stream).map_err(kernel)?;
-        Ok(DeviceAdamW { settings, stream, m, v, clip, steps: 0 })
+        let rates = Rates::new(&stream).map_err(kernel)?;
+        Ok(DeviceAdamW { settings, stream, m, v, clip, rates, sent: None, places: None, steps: 0 })
     }
 
     /// Goes on from a saved state, which must be of 32 bits and of this length.
@@ -47,6 +51,7 @@ impl DeviceAdamW {
             return Err(OptimizerError::Size { moments: m.len(), gradient: v.len(), variables: self.m.len() });
         }
         self.steps = steps;
+        self.rates.set_steps(&self.stream, steps).map_err(kernel)?;
         // the driver cannot copy nothing
         if !m.is_empty() {
             self.stream.memcpy_htod(m, &mut self.m).map_err(driver)?;
@@ -84,76 +89,67 @@ impl DeviceAdamW {
     }
 
     /// One step of all `variables`, which stand in layout order, along the start of the flat `gradient`, clipped as
-    /// it was measured. Extras behind the gradients have no part in it. Returns when it is enqueued.
+    /// it was measured. One launch, whatever their number. Extras behind the gradients have no part in it. Returns when it is enqueued.
     pub fn step(&mut self, variables: &[Var], gradient: &CudaSlice<f32>) -> Result<(), OptimizerError> {
         let len: usize = variables.iter().map(|var| var.elem_count()).sum();
         if self.m.len() != len || gradient.len() < len {
             let (moments, gradient) = (self.m.len(), gradient.len());
             return Err(OptimizerError::Size { moments, gradient, variables: len });
         }
-        let gradient = gradient.slice(..len);
+        self.prepare(variables)?;
+        self.rates.advance(&self.stream).map_err(kernel)?;
+        let Some(places) = &self.places else { return Ok(()) };
+        let moments = (&mut self.m, &mut self.v);
+        // SAFETY: `prepare` has just taken the addresses from these variables, which live as long as this call; the
+        // stream is the one that candle works on, so what else reads or writes them comes before or after. Memory that
+        // is freed meanwhile is freed in the stream's order too.
+        unsafe { adamw(&self.stream, places, &gradient.slice(..len), moments, &self.clip, &self.rates) }
+            .map_err(kernel)?;
         self.steps += 1;
-        let factors = AdamWFactors::from(&Rates::<f32>::at(&self.settings, self.steps));
-        let mut start = 0;
+        Ok(())
+    }
+
+    /// Sends the device what has changed: settings, and where `variables` lie. Called by [`DeviceAdamW::step`], and
+    /// before a captured step is replayed, which cannot do so itself.
+    pub(crate) fn prepare(&mut self, variables: &[Var]) -> Result<(), OptimizerError> {
+        if self.sent.as_ref() != Some(&self.settings) {
+            let s = &self.settings;
+            let settings = [s.learning_rate, s.beta1, s.beta2, s.eps, s.weight_decay];
+            self.rates.set(&self.stream, &settings).map_err(kernel)?;
+            self.sent = Some(self.settings.clone());
+        }
+        let mut now = Vec::with_capacity(variables.len());
         for variable in variables {
-            let place = start..start + variable.elem_count();
-            start = place.end;
-            if place.is_empty() {
-                continue;
-            }
-            variable.inplace_op1(&Step {
-                stream: &self.stream,
-                factors: &factors,
-                clip: &self.clip,
-                gradient: gradient.slice(place.clone()),
-                moments: RefCell::new((self.m.slice_mut(place.clone()), self.v.slice_mut(place))),
-            })?;
+            now.push((address(variable, &self.stream)?, variable.elem_count()));
+        }
+        if self.places.as_ref().is_none_or(|places| !places.are(&now)) {
+            self.places = Some(Places::new(&self.stream, now).map_err(kernel)?);
         }
         Ok(())
     }
-}
 
-impl From<&Rates<f32>> for AdamWFactors {
-    fn from(rates: &Rates<f32>) -> AdamWFactors {
-        AdamWFactors {
-            decay: rates.decay,
-            beta1: rates.beta1,
-            one_minus_beta1: rates.one_minus_beta1,
-            beta2: rates.beta2,
-            one_minus_beta2: rates.one_minus_beta2,
-            rate: rates.rate,
-            root_scale: rates.root_scale,
-            eps: rates.eps,
-        }
+    /// Counts a step that a captured graph has taken. The device has counted it itself.
+    pub(crate) fn replayed(&mut self) {
+        self.steps += 1;
+    }
+
+    /// Takes back a step that was recorded into a graph, not taken.
+    pub(crate) fn recorded(&mut self) {
+        self.steps -= 1;
     }
 }
 
-/// The step of one variable, as an operation on its storage.
-struct Step<'a> {
-    stream: &'a CudaStream,
-    factors: &'a AdamWFactors,
-    clip: &'a Clip,
-    gradient: CudaView<'a, f32>,
-    // candle hands an operation out as `&self`, though it runs it once
-    moments: RefCell<(CudaViewMut<'a, f32>, CudaViewMut<'a, f32>)>,
-}
-
-impl InplaceOp1 for Step<'_> {
-    fn name(&self) -> &'static str {
-        "adamw"
-    }
-
-    fn cpu_fwd(&self, _: &mut CpuStorage, _: &Layout) -> candle_core::Result<()> {
-        candle_core::bail!("this AdamW keeps its state on a CUDA device, and was given a variable on the host")
-    }
-
-    fn cuda_fwd(&self, storage: &mut CudaStorage, layout: &Layout) -> candle_core::Result<()> {
-        let Some((start, end)) = layout.contiguous_offsets() else {
-            candle_core::bail!("AdamW needs contiguous variables, not {layout:?}")
-        };
-        let mut values = storage.as_cuda_slice_mut::<f32>()?.slice_mut(start..end);
-        let mut moments = self.moments.borrow_mut();
-        let (m, v) = &mut *moments;
-        Ok(adamw(self.stream, &mut values, &self.gradient, (m, v), self.clip, self.factors)?)
-    }
+/// Where the f32 of `variable` lie on the device.
+fn address(variable: &Var, stream: &Arc<CudaStream>) -> Result<u64, OptimizerError> {
+    let refuse = |why: String| OptimizerError::Candle(candle_core::Error::Msg(why));
+    let (storage, layout) = variable.storage_and_layout();
+    let Storage::Cuda(storage) = &*storage else {
+        return Err(refuse("this AdamW keeps its state on a CUDA device, and was given a variable on the host".into()));
+    };
+    let Some((start, _)) = layout.contiguous_offsets() else {
+        return Err(refuse(format!("AdamW needs contiguous variables, not {layout:?}")));
+    };
+    let slice = storage.as_cuda_slice::<f32>()?;
+    let (address, _ordered) = slice.device_ptr(stream);
+    Ok(address + (start * size_of::<f32>()) as u64)
 }

@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`averager`] | the short way: gradients in, mean gradients out |
+//! | [`captured`] | a whole step of any model, on a GPU as one launch of a graph |
 //! | [`buckets`] | the order of a model's variables, which all ranks must share |
 //! | [`gradients`] | one flat buffer for all gradients |
 //! | [`shard`] | who owns which part of the batch, and sums that do not depend on it |
@@ -10,6 +11,9 @@
 
 pub mod averager;
 pub mod buckets;
+pub mod captured;
+#[cfg(feature = "cuda")]
+mod captured_cuda;
 pub mod gradients;
 #[cfg(feature = "cuda")]
 mod gradients_cuda;
@@ -18,6 +22,7 @@ pub mod weights;
 
 pub use averager::GradientAverager;
 pub use buckets::{Entry, Layout};
+pub use captured::CapturedStep;
 pub use gradients::{FlatGradients, HostFloat, Values};
 pub use shard::{Shards, sum_shards};
 

@@ -278,7 +278,7 @@ impl<'a, E: Environment<Action = usize>> Dqn<'a, E> {
             what,
             value,
             indices: indices.to_vec(),
-            batch,
+            batch: Box::new(batch),
             saved: None,
         })
     }

@@ -36,7 +36,7 @@ pub enum TrainError {
         /// Where the rows stood in the replay memory, or in the rollout.
         indices: Vec<usize>,
         /// The rows, as JSON.
-        batch: serde_json::Value,
+        batch: Box<serde_json::Value>,
         /// Where they were saved.
         saved: Option<PathBuf>,
     },

@@ -316,7 +316,7 @@ impl<'a, E: Environment> Ppo<'a, E> {
             update: self.memory.updates + 1,
             what,
             value,
-            batch: self.told(seen, advantages, returns, &batch[rows.clone()]),
+            batch: Box::new(self.told(seen, advantages, returns, &batch[rows.clone()])),
             indices: batch[rows].iter().map(|i| *i as usize).collect(),
             saved: None,
         })

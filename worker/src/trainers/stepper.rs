@@ -17,7 +17,7 @@ pub enum Stepper {
     Host(AdamW),
     /// In device memory, f32.
     #[cfg(feature = "cuda")]
-    Device(DeviceAdamW),
+    Device(Box<DeviceAdamW>),
 }
 
 impl Stepper {
@@ -25,7 +25,7 @@ impl Stepper {
     pub fn new(len: usize, dtype: DType, settings: AdamWSettings, device: &Device) -> Result<Stepper, TrainError> {
         Ok(match (dtype, device) {
             #[cfg(feature = "cuda")]
-            (DType::F32, Device::Cuda(_)) => Stepper::Device(DeviceAdamW::new(len, settings, device)?),
+            (DType::F32, Device::Cuda(_)) => Stepper::Device(Box::new(DeviceAdamW::new(len, settings, device)?)),
             (DType::F64, _) => Stepper::Host(AdamW::f64(len, settings)),
             _ => Stepper::Host(AdamW::f32(len, settings)),
         })

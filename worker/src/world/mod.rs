@@ -238,6 +238,7 @@ pub struct World {
     pulse: Arc<Pulse>,
     /// Added to every step that is reported.
     before: u64,
+    releases: Vec<Box<dyn FnOnce() + Send>>,
 }
 
 impl World {
@@ -279,7 +280,8 @@ impl World {
         pulse: Arc<Pulse>,
     ) -> World {
         let collective = Box::new(Counted::new(collective, Arc::clone(&pulse)));
-        World { pulse, contract, device, collective, line, abort, reported: None, held_back: None, before: 0 }
+        let (releases, before) = (Vec::new(), 0);
+        World { pulse, contract, device, collective, line, abort, reported: None, held_back: None, releases, before }
     }
 
     /// Calls `body` with this process as a world of its own, as if there were no others: for work that ranks do apart. What
@@ -389,6 +391,12 @@ impl World {
         self.flush();
     }
 
+    /// Has `release` called before the collective is closed, in [`World::leave`] or where the world is dropped. A
+    /// captured graph that holds collectives must be given up then, or NCCL would wait for it.
+    pub fn before_leaving(&mut self, release: impl FnOnce() + Send + 'static) {
+        self.releases.push(Box::new(release));
+    }
+
     /// Leaves in order, without waiting for the other ranks. Returns when the launcher's side has it, or after a
     /// second.
     pub fn leave(mut self) {
@@ -408,5 +416,11 @@ impl World {
         if let Some(line) = &self.line {
             line.flush(LAST_WORDS_WITHIN);
         }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.releases.drain(..).for_each(|release| release());
     }
 }

@@ -99,7 +99,16 @@ impl Collective for Counted {
         self.inner.calls()
     }
 
+    fn replayed(&mut self, calls: u64) -> Result<(), CollectiveError> {
+        self.pulse.collectives.fetch_add(calls, Ordering::Relaxed);
+        self.inner.replayed(calls)
+    }
+
     fn check_calls(&mut self, check: bool) {
         self.inner.check_calls(check);
+    }
+
+    fn checks_calls(&self) -> bool {
+        self.inner.checks_calls()
     }
 }

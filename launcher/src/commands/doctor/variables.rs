@@ -66,8 +66,14 @@ mod tests {
     use super::*;
 
     fn of(name: &str, value: &str) -> Vec<Finding> {
-        let gpu =
-            Gpu { index: 0, uuid: "GPU-a".into(), name: String::new(), memory_bytes: 0, pci_bus_id: String::new() };
+        let gpu = Gpu {
+            index: 0,
+            uuid: "GPU-a".into(),
+            name: String::new(),
+            memory_bytes: 0,
+            memory_free_bytes: 0,
+            pci_bus_id: String::new(),
+        };
         judge(|asked| (asked == name).then(|| value.to_owned()), 4, &[gpu])
     }
 

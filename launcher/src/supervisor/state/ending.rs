@@ -19,21 +19,26 @@ impl Supervisor {
         if self.stopped.is_some() || !unkillable.is_empty() {
             return self.finish(Some(cause), unkillable, todo);
         }
-        let speaks = self.settings.world.ranks().any(|rank| self.roll.greeted(rank).is_some());
-        let attempt = Attempted { got_ready: self.got_ready, speaks, checkpoint: self.checkpoint };
-        match self.restarts.judge(&cause, attempt) {
+        let speaks = self.world.ranks().any(|rank| self.roll.greeted(rank).is_some());
+        let place = self.places[cause.rank.index()];
+        let (got_ready, checkpoint, workers) = (self.got_ready, self.checkpoint, self.world.0);
+        let attempt = Attempted { got_ready, speaks, checkpoint, workers, place };
+        match self.restarts.judge(now, &cause, attempt) {
             Verdict::End => self.finish(Some(cause), unkillable, todo),
             Verdict::GiveUp(code, words) => {
                 let message = format!("{}; {words}", cause.describe());
                 let fault = Some(Fault { message, code, blames: None });
                 self.finish(Some(Cause { how: None, fault, ..cause }), unkillable, todo);
             }
-            Verdict::Restart(wait) => {
+            Verdict::Restart { wait, without } => {
                 let (used, most) = self.restarts.count();
                 let (rank, how) = (cause.rank, cause.describe());
                 let shown = crate::plan::duration::show(wait);
                 todo.push(Action::Tell(format!("rank {rank} {how}; restart {used} of {most} in {shown}")));
                 todo.push(Action::Record(Record::Restart { used, most, wait_s: wait.as_secs_f64() }));
+                if let Some(why) = without {
+                    self.lose(place, why, todo);
+                }
                 self.phase = Phase::Waiting { until: now + wait };
             }
         }

@@ -1,7 +1,13 @@
 use super::*;
+use crate::plan::HangOn;
+use crate::process::child::Ended;
 use crate::supervisor::event::Outcome;
-use foxlaunch_shared::protocol::{Hello, Phase as Busy, Transport};
-use proptest::prelude::*;
+use foxlaunch_shared::exit;
+use foxlaunch_shared::protocol::{FromLauncher, FromWorker, Hello, Phase as Busy, Transport};
+use nix::libc::{SIGCONT, SIGINT, SIGKILL};
+
+mod any_order;
+mod going_on;
 
 const AT: Attempt = Attempt(1);
 
@@ -11,11 +17,17 @@ fn job(world: u32) -> Supervisor {
         attempt: AT,
         grace: Duration::from_secs(30),
         peer_grace: Duration::from_secs(5),
-        health: health::Policy { init: Duration::from_secs(600), step: Some(Duration::from_secs(2)) },
-        restarts: restart::Policy { most: 0, seed: 1 },
+        health: health::Policy { init: Duration::from_secs(600), step: Some(Duration::from_secs(2)), hang_on: None },
+        restarts: policy(0, world),
+        asks_driver: false,
         checkpoint_signal: Some(nix::libc::SIGUSR2),
         time_limit: None,
     })
+}
+
+/// So many restarts, and at least so many workers.
+fn policy(most: u32, least: u32) -> restart::Policy {
+    restart::Policy { most, window: None, least, seed: 1 }
 }
 
 fn ms(n: u64) -> Duration {
@@ -195,7 +207,7 @@ fn other_signals_are_passed_on_and_change_nothing() {
 fn a_failed_world_is_started_again_from_the_next_attempt() {
     let mut job = started({
         let mut job = job(2);
-        job.restarts = Restarts::new(restart::Policy { most: 1, seed: 1 });
+        job.restarts = Restarts::new(policy(1, 2));
         job
     });
     job.on(ms(1000), exited(1, Ended::Signal(9)));
@@ -221,7 +233,7 @@ fn a_failed_world_is_started_again_from_the_next_attempt() {
 fn asked_to_end_between_two_attempts_it_ends_at_once() {
     let mut job = started({
         let mut job = job(1);
-        job.restarts = Restarts::new(restart::Policy { most: 1, seed: 1 });
+        job.restarts = Restarts::new(policy(1, 2));
         job
     });
     job.on(ms(1000), exited(0, Ended::Code(1)));
@@ -238,6 +250,9 @@ fn a_world_that_stands_still_is_ended_and_the_rank_behind_is_the_cause() {
     let step = |collectives| FromWorker::Progress { step: 7, collectives, phase: Busy::Step, display: None };
     job.on(ms(100), said(0, step(8)));
     job.on(ms(100), said(1, step(7)));
+    assert_eq!(job.deadline(), Some(ms(1100)));
+    let actions = job.on(ms(1100), Event::Tick);
+    assert!(actions.iter().any(|a| matches!(a, Action::Record(Record::Still { rank: Rank(1), .. }))), "{actions:?}");
     assert_eq!(job.deadline(), Some(ms(2100)));
     let actions = job.on(ms(2100), Event::Tick);
     assert!(actions.contains(&Action::Inspect { attempt: AT, rank: Rank(1) }));
@@ -278,96 +293,4 @@ fn the_time_limit_asks_one_grace_before() {
     assert_eq!(signals_to(&actions, 0), [SIGCONT, SIGTERM]);
     job.on(Duration::from_secs(71), exited(0, Ended::Signal(SIGTERM)));
     assert_eq!(outcome(&job.on(Duration::from_secs(71), Event::Left(vec![]))).unwrap().code, exit::TRY_AGAIN);
-}
-
-fn any_event(world: u32) -> impl Strategy<Value = Event> {
-    let place = (1..3u32, 0..world + 1).prop_map(|(attempt, rank)| (Attempt(attempt), Rank(rank)));
-    let how = prop_oneof![Just(Ended::Code(0)), (1..256).prop_map(Ended::Code), (1..32).prop_map(Ended::Signal)];
-    let message = prop_oneof![
-        Just(FromWorker::Ready),
-        Just(FromWorker::Bye),
-        any::<bool>().prop_map(move |told| hello(world, told)),
-        Just(FromWorker::Progress { step: 1, collectives: 1, phase: Busy::Step, display: None }),
-        Just(FromWorker::Fault(Fault { message: "x".into(), code: 92, blames: Some(Rank(0)) })),
-    ];
-    prop_oneof![
-        2 => place.clone().prop_map(|(attempt, rank)| Event::Spawned { attempt, rank, pid: 5 }),
-        1 => place.clone().prop_map(|(attempt, rank)| Event::SpawnFailed { attempt, rank, code: 126, why: "x".into() }),
-        4 => (place.clone(), how).prop_map(|((attempt, rank), how)| Event::Exited { attempt, rank, how }),
-        4 => (place, message).prop_map(|((attempt, rank), message)| Event::Said { attempt, rank, message }),
-        1 => (1..32i32).prop_map(Event::Signal),
-        2 => Just(Event::Tick),
-        1 => Just(Event::Left(vec![])),
-        1 => Just(Event::Left(vec!["sleep (7)".into()])),
-    ]
-}
-
-proptest! {
-    /// Whatever happens in whatever order: no action is aimed at another attempt, at a worker that does not exist,
-    /// or at one that is gone; and once every worker's end is told and nothing is left, the job ends, with a code
-    /// that is 0 only if every worker of the last attempt ended well and no one asked for the end.
-    #[test]
-    fn any_order_of_events_ends(
-        world in 1..5u32,
-        restarts in 0..3u32,
-        events in proptest::collection::vec(any_event(5), 0..60),
-    ) {
-        let mut job = job(world);
-        job.restarts = Restarts::new(restart::Policy { most: restarts, seed: 1 });
-        let mut check = Check::default();
-        let mut now = ms(0);
-        for event in [Event::Begin].into_iter().chain(events) {
-            now += ms(100);
-            check.step(&mut job, now, event)?;
-        }
-        // From here on all goes well, in as many attempts as it takes.
-        for _ in 0..restarts + 2 {
-            let attempt = job.attempt;
-            for rank in WorldSize(world).ranks() {
-                check.step(&mut job, now, Event::Spawned { attempt, rank, pid: 1 })?;
-                check.step(&mut job, now, Event::Exited { attempt, rank, how: Ended::Code(0) })?;
-            }
-            now += Duration::from_secs(1000);
-            for event in [Event::Left(vec![]), Event::Tick, Event::Left(vec![]), Event::Tick] {
-                check.step(&mut job, now, event)?;
-            }
-        }
-        let code = check.code.expect("the job must end");
-        prop_assert!(code > 0 || code == 0 && !check.bad, "a failure gave {code}");
-    }
-}
-
-/// What must hold after every event.
-#[derive(Default)]
-struct Check {
-    attempt: u32,
-    gone: std::collections::BTreeSet<Rank>,
-    bad: bool,
-    code: Option<i32>,
-}
-
-impl Check {
-    fn step(&mut self, job: &mut Supervisor, now: Duration, event: Event) -> Result<(), TestCaseError> {
-        let was_done = job.is_done();
-        if let Event::Exited { attempt, rank, how } = &event {
-            self.bad |= !how.is_success() && job.is_running(*attempt, *rank) && !was_done;
-        }
-        let actions = job.on(now, event);
-        prop_assert!(!was_done || actions.is_empty());
-        if job.attempt.0 != self.attempt {
-            *self = Check { attempt: job.attempt.0, code: self.code, ..Check::default() };
-        }
-        let is_gone = |rank: &Rank| job.workers[rank.index()].life == Life::Gone;
-        self.gone.extend(job.settings.world.ranks().filter(is_gone));
-        for action in &actions {
-            if let Action::Signal { attempt, rank, .. } | Action::Send { attempt, rank, .. } = action {
-                prop_assert_eq!(*attempt, job.attempt);
-                prop_assert!(rank.0 < job.settings.world.0 && !self.gone.contains(rank), "{:?}", action);
-            }
-        }
-        if let Some(outcome) = outcome(&actions) {
-            prop_assert!(self.code.replace(outcome.code).is_none(), "finished twice");
-        }
-        Ok(())
-    }
 }

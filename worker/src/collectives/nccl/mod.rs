@@ -253,8 +253,25 @@ impl Collective for Nccl {
         self.calls
     }
 
+    fn replayed(&mut self, calls: u64) -> Result<(), CollectiveError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        self.calls += calls;
+        let what = "a captured collective";
+        if let Some(error) = self.abort.error(what) {
+            return Err(error);
+        }
+        let busy = self.communicator.in_progress(what).map(drop);
+        self.keep(busy)
+    }
+
     fn check_calls(&mut self, on: bool) {
         self.checked = on;
+    }
+
+    fn checks_calls(&self) -> bool {
+        self.checked
     }
 }
 

@@ -153,7 +153,9 @@ pub(super) fn killed_after(run: &Path, name: &str, copy: &Path, fold: usize) {
     for done in 0..done {
         std::fs::create_dir_all(to.evaluation()).unwrap();
         let results = [(from.fold(done), to.fold(done)), (from.control(), to.control())];
-        results.iter().filter(|(from, _)| from.exists()).for_each(|(from, to)| drop(std::fs::copy(from, to).unwrap()));
+        for (from, to) in results.iter().filter(|(from, _)| from.exists()) {
+            std::fs::copy(from, to).unwrap();
+        }
     }
     let mut records = std::fs::read(from.metrics()).unwrap();
     records.extend_from_slice(b"{\"fold\":1,\"upd");
