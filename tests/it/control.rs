@@ -138,3 +138,24 @@ fn what_cannot_be_trained_is_refused_in_words() {
         assert!(!session.path("run").exists(), "{words} left a folder");
     }
 }
+
+#[test]
+fn every_file_of_published_settings_is_valid() {
+    use foxlaunch_shared::config::{Layer, Layers};
+    let files: Vec<_> = crate::source::files("scripts/reproduce");
+    assert!(files.len() >= 8, "{files:?}");
+    for path in files {
+        let text = crate::source::text(&path);
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let mut layers = Layers::new();
+        layers.push(Layer::from_toml(&name, &text).unwrap()).unwrap();
+        let algorithm = name.split('-').next().unwrap();
+        layers.push(Layer::from_pairs("test", [format!("train.algorithm={algorithm}").as_str()]).unwrap()).unwrap();
+        let (config, _) = layers.resolve().unwrap();
+        assert_eq!((config.environment.reward_scale, config.train.checkpoint_every), (1.0, 0), "{name}");
+        assert!(
+            text.contains(&format!("foxlaunch train {algorithm} --config scripts/reproduce/{name}.toml")),
+            "{name}"
+        );
+    }
+}
