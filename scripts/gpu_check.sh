@@ -128,12 +128,19 @@ export -f own_device parity peer only_loopback
 parity_with_cpu() { # the same batches on two processes of the processor and on one device
     foxlaunch --cpu --nproc 2 run -- fox-test-gpu parity "$out/parity-cpu.json" && on_gpus 0 fox-test-gpu parity "$out/parity-1.json" "$out/parity-cpu.json"
 }
+update() { # GPUS
+    on_gpus "$1" fox-test-gpu update vanilla 256 256,128,64 && on_gpus "$1" fox-test-gpu update rainbow 256 256,128,64
+}
+peer_rainbow() { # FOLDER RANKS
+    python3 -m torch.distributed.run --nproc-per-node "$2" "$1/torch_rainbow.py" --device cuda --mode graph
+    python3 -m torch.distributed.run --nproc-per-node "$2" "$1/torch_rainbow.py" --device cuda --mode compile+graph
+}
 step() { on_gpus "$1" fox-test-gpu step 51,256,128,64,3 256; }
 peer_mlp() { # FOLDER RANKS
     python3 -m torch.distributed.run --nproc-per-node "$2" "$1/torch_mlp.py" --device cuda --mode graph
     python3 -m torch.distributed.run --nproc-per-node "$2" "$1/torch_mlp.py" --device cuda --mode eager
 }
-export -f parity_with_cpu step peer_mlp
+export -f parity_with_cpu update peer_rainbow step peer_mlp
 
 nvidia-smi -L | tee "$out/nvidia-smi.txt"
 gpus=$(grep -c '^GPU' "$out/nvidia-smi.txt")
@@ -143,6 +150,7 @@ check2() { # as check, for what needs two devices
 check devices 60 foxlaunch devices
 check2 device-of-each-rank 60 on_gpus 0,1 fox-test-gpu device
 check kernels 60 on_gpus 0 fox-test-gpu kernels
+check network 60 on_gpus 0 fox-test-gpu network
 check laws-alone 90 on_gpus 0 fox-test-gpu laws
 check2 laws 90 on_gpus 0,1 fox-test-gpu laws
 check parity-with-cpu 90 parity_with_cpu
@@ -153,6 +161,9 @@ check2 train-2-own-device 10 own_device "$out/2.apps"
 check2 train-2-loopback 10 only_loopback "$out/2.sockets"
 check2 allreduce 60 on_gpus 0,1 fox-test-gpu allreduce
 check2 allreduce-torch 90 peer "$bin"
+check update-1 60 update 0
+check update-torch-1 120 peer_rainbow "$bin" 1
+check2 update-2 60 update 0,1
 check step-1 60 step 0
 check step-torch-1 90 peer_mlp "$bin" 1
 check2 step-2 60 step 0,1
@@ -216,7 +227,7 @@ for name in ("parity-with-cpu.log", "parity.log"):
 for name in sorted(os.listdir(out)):
     if name.endswith(".log"):
         for line in lines(name):
-            if any(mark in line for mark in ("foxlaunch-fault", "foxlaunch-step", "torch-mlp")): print(line)
+            if any(mark in line for mark in ("foxlaunch-fault", "foxlaunch-update", "torch-rainbow", "foxlaunch-step", "torch-mlp")): print(line)
 PY
 
 echo

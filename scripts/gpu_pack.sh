@@ -24,7 +24,7 @@ for program in foxlaunch foxlaunch-worker foxlaunch-worker-cuda fox-test-gpu; do
 done
 cp scripts/gpu_check.sh scripts/gpu_faults.sh tests/fixtures/ddp.py "$stage/"
 for peer in benches/peers ../shared/peers; do
-    [[ -f $peer/torch_allreduce.py ]] && cp "$peer/torch_allreduce.py" "$peer/torch_mlp.py" "$stage/" && break
+    [[ -f $peer/torch_allreduce.py ]] && cp "$peer/torch_allreduce.py" "$peer/torch_mlp.py" "$peer/torch_rainbow.py" "$stage/" && break
 done
 # Two programs hold the same kernels as text: a dictionary longer than both lets the second cost nothing.
 tar -C "$stage" -c . | xz -T1 -6 --lzma2=preset=6,dict=64MiB >"$dir/pack.tar.xz"

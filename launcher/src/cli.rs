@@ -1,10 +1,11 @@
 //! The command line. Launch options stand before the verb and serve every verb.
 
 use crate::commands::{
-    devices::DevicesArgs, doctor::DoctorArgs, ls::LsArgs, report::ReportArgs, run::RunArgs, stop::StopArgs,
-    train::TrainArgs,
+    data::DataArgs, devices::DevicesArgs, doctor::DoctorArgs, ls::LsArgs, report::ReportArgs, run::RunArgs,
+    stop::StopArgs, train::TrainArgs,
 };
 use crate::devices::visible::Gpus;
+use crate::logs::template::Template;
 use crate::plan::HangOn;
 use crate::plan::placement::Bind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -35,6 +36,8 @@ pub enum Command {
     Run(RunArgs),
     /// Write the report of finished runs anew and show it
     Report(ReportArgs),
+    /// Show what data files hold and what is wrong with them
+    Data(DataArgs),
     /// Show the devices of this machine and which of them a launch would use
     Devices(DevicesArgs),
     /// Show what would hinder a job here, and what to do about it
@@ -83,10 +86,16 @@ pub struct LaunchOptions {
     /// Time from a worker's hello to its first step
     #[arg(long, value_name = "D", default_value = "10m", value_parser = crate::plan::duration::parse)]
     pub init_timeout: Duration,
-    /// Time without any progress after which a job counts as hanging; ten times that in checkpoints and evaluations
+    /// Time without any progress after which a job counts as hanging
     /// [default: 10m for our own trainers and with `--hang-on`, else never for programs under `run`]
     #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
     pub hang_timeout: Option<Duration>,
+    /// The same in a checkpoint [default: ten times `--hang-timeout`]
+    #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
+    pub checkpoint_timeout: Option<Duration>,
+    /// The same in an evaluation [default: ten times `--hang-timeout`]
+    #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
+    pub evaluation_timeout: Option<Duration>,
     /// What counts as a hang of a program that reports no progress: it prints nothing, or it uses no processor time, for
     /// the time of `--hang-timeout` [default: nothing does]
     #[arg(long, value_name = "SIGN")]
@@ -103,6 +112,21 @@ pub struct LaunchOptions {
     /// Show the output of these workers only, as 0,2-3; the logs keep all
     #[arg(long, value_name = "LIST", value_parser = crate::plan::ranks::parse)]
     pub show_ranks: Option<BTreeSet<Rank>>,
+    /// What stands before each line on the console [default: `[{rank}] ` if there are several]; fields: {rank}, {local_rank}, {world_size}, {attempt}, {host}, {run}, {time}
+    #[arg(long, value_name = "TEMPLATE", value_parser = |text: &str| text.parse::<Template>())]
+    pub log_prefix: Option<Template>,
+    /// The most that one worker's log holds in one attempt, as 100M: its first half and its newest output; a line in it says what is left out [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = crate::plan::outputs::parse_size)]
+    pub log_max_size: Option<u64>,
+    /// End with code 73 if a log could not be written, though all else went well
+    #[arg(long)]
+    pub strict_logs: bool,
+    /// Print the run's events on standard output, a line of JSON each; what the workers print goes to standard error
+    #[arg(long)]
+    pub json: bool,
+    /// Give the job's numbers to Prometheus at this address while it runs; a bare port is one of 127.0.0.1
+    #[arg(long, value_name = "ADDRESS", value_parser = crate::metrics::address::parse)]
+    pub metrics_addr: Option<std::net::SocketAddr>,
     /// The worker that reads foxlaunch's standard input; without it no one does
     #[arg(long, value_name = "N")]
     pub stdin_rank: Option<u32>,

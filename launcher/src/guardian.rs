@@ -4,29 +4,42 @@
 //! started becomes this process's (a subreaper's) and is killed. If this process dies, the supervisor sees the end
 //! of the lifeline and does the same. It has one thread and holds nothing else, so that little can go wrong in it.
 
+use crate::process::cgroup::JobCgroup;
 use crate::process::child::{self, Ended};
+use crate::process::identity::Identity;
 use crate::process::{command, descendants, lifeline, print, scratch, signals};
 use foxlaunch_shared::{env, exit};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+use std::process::Child;
 use std::time::Duration;
 
 /// How long we wait for processes that do not even end when killed.
 const LAST_WAIT: Duration = Duration::from_secs(5);
+/// The same after a supervisor that ended in order, and has waited for them.
+const LAST_LOOK: Duration = Duration::from_millis(500);
 /// The hidden verb under which the same binary is the supervisor.
 pub const SUPERVISE: &str = "__supervise";
+/// The hidden verb under which the same binary waits for both to be gone.
+pub const OUTLIVE: &str = "__outlive";
 
 /// Runs the supervisor with `args` and returns the job's exit code.
 pub fn guard(args: Vec<OsString>) -> std::io::Result<i32> {
     descendants::become_subreaper()?;
     let stopping = signals::stopping();
-    let passed: Vec<Signal> = stopping.iter().copied().chain(signals::FORWARDED).chain(signals::JOB_CONTROL).collect();
-    let watched: Vec<Signal> = passed.iter().copied().chain([Signal::SIGCHLD]).collect();
+    let (stops, goes_on): (Vec<_>, Vec<_>) =
+        signals::job_control().into_iter().partition(|signal| *signal == Signal::SIGTSTP);
+    let watched = [&stopping[..], &signals::FORWARDED, &goes_on, &[Signal::SIGCHLD]].concat();
     let events = signals::as_descriptor(&watched, true)?;
+    // Never read, so that the signal is pending until it stops us or a SIGCONT takes it away.
+    let asked_to_stop = signals::as_descriptor(&stops, true)?;
 
     let folder = scratch::make()?;
+    let cgroup = JobCgroup::make(folder.path());
+    cgroup.clone().into_iter().for_each(JobCgroup::adopt);
     let (_kept_until_we_end, inherited) = lifeline::make()?;
     let number = inherited.as_raw_fd().to_string();
     let arguments: Vec<OsString> = std::iter::once(SUPERVISE.into()).chain(args).collect();
@@ -34,32 +47,35 @@ pub fn guard(args: Vec<OsString>) -> std::io::Result<i32> {
         [(env::FOXLAUNCH_LIFELINE, OsStr::new(&number)), (env::FOXLAUNCH_SCRATCH, folder.path().as_os_str())];
     let supervisor = command::spawn_supervisor(&arguments, &environment)?;
     drop(inherited);
+    if cgroup.is_some() {
+        // Without it a job is as safe as where there is no cgroup.
+        let _ = outlive(supervisor.id(), folder.path());
+    }
 
     let mut passed_on = None;
     let ended = loop {
-        let mut ready = [PollFd::new(events.as_fd(), PollFlags::POLLIN)];
+        let mut ready = [&events, &asked_to_stop].map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN));
         let _ = poll(&mut ready, PollTimeout::NONE);
         while let Some(signal) = signals::next(&events) {
             if signal != Signal::SIGCHLD {
                 signals::send(supervisor.id(), signal);
                 passed_on = Some(signal);
-                if signal == Signal::SIGTSTP {
-                    // As the terminal expects of a job that it stopped: it waits for this process.
-                    signals::stop_here();
-                }
             }
+        }
+        if signals::is_pending(Signal::SIGTSTP) {
+            // As the terminal expects of a job that it stopped: it waits for this process.
+            signals::send(supervisor.id(), Signal::SIGTSTP);
+            signals::stop_as_asked();
         }
         if let Some(ended) = reap(supervisor.id()) {
             break ended;
         }
     };
-    let left = descendants::kill_all(LAST_WAIT, |_, _| {});
-    for process in &left {
-        print::err(format_args!(
-            "foxlaunch: process {} ({}) does not end, even when killed",
-            process.pid, process.name
-        ));
+    let limit = if matches!(ended, Ended::Code(_)) { LAST_LOOK } else { LAST_WAIT };
+    for process in descendants::kill_all(limit, |_, _| {}) {
+        print::err(format_args!("foxlaunch: process {} does not end, even when killed", process.describe()));
     }
+    cgroup.iter().for_each(JobCgroup::end);
     scratch::remove(folder.path());
     Ok(match ended {
         Ended::Code(code) => code,
@@ -72,6 +88,14 @@ pub fn guard(args: Vec<OsString>) -> std::io::Result<i32> {
             exit::SUPERVISOR_LOST
         }
     })
+}
+
+/// Starts the process that ends the job's cgroup if this one and the supervisor are killed at once. It does nothing
+/// else, and is ended with the job.
+fn outlive(supervisor: u32, scratch: &Path) -> std::io::Result<Child> {
+    let identity = |pid| Ok::<_, std::io::Error>(serde_json::to_string(&Identity::of(pid)?)?.into());
+    let guardian = std::process::id();
+    command::spawn_survivor(&[OUTLIVE.into(), identity(guardian)?, identity(supervisor)?, scratch.into()])
 }
 
 /// Reaps whatever ended, and says so if that was the supervisor.

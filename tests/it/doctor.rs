@@ -26,7 +26,9 @@ fn each_probe_answers_and_each_fault_has_an_advice() {
     let session = Session::new();
     let (code, all) = findings(&session, |_| {});
     assert_eq!(code, 0, "{all:?}");
-    for what in ["driver", "nccl", "workers", "shared memory", "open files", "disk", "cgroup", "variables"] {
+    for what in
+        ["driver", "nccl", "workers", "shared memory", "open files", "disk", "cgroup", "folders of jobs", "variables"]
+    {
         assert!(!about(&all, what).is_empty(), "nothing about {what}: {all:?}");
     }
     for finding in &all {
@@ -77,4 +79,62 @@ fn the_nccl_that_would_be_loaded_is_found_with_its_version() {
     });
     let found = about(&all, "nccl")[0]["found"].as_str().unwrap();
     assert!(found.starts_with("2.28.9+cuda13.0, ") && found.ends_with("/libnccl.so.2"), "{found}");
+}
+
+#[test]
+fn what_killed_jobs_left_is_listed_and_left_there() {
+    let session = Session::new();
+    let mut job = session.start("--cpu run --out run -- sh -c", "echo up > up; while :; do sleep 0.05; done");
+    job.wait_for("up", "up");
+    let (_, all) = findings(&session, |_| {});
+    let told = |all: &[Value], words: &str| {
+        about(all, "folders of jobs").iter().any(|finding| finding["found"].as_str().unwrap().contains(words))
+    };
+    let place = session.scratch().display().to_string();
+    assert!(!told(&all, &place), "{all:?}");
+    // Both outer processes at once: nobody is left to tidy up.
+    let supervisor = job.supervisor();
+    crate::session::kill(supervisor, nix::sys::signal::Signal::SIGSTOP);
+    job.signal(nix::sys::signal::Signal::SIGKILL);
+    crate::session::kill(supervisor, nix::sys::signal::Signal::SIGKILL);
+    session.assert_gone_within(std::time::Duration::from_secs(2));
+    std::fs::create_dir(session.scratch().join("foxlaunch-strange")).unwrap();
+    // The dead guardian counts as gone once it was waited for.
+    drop(job);
+    let (code, all) = findings(&session, |_| {});
+    assert_eq!(code, 0, "{all:?}");
+    let of_place: Vec<&str> = about(&all, "folders of jobs")
+        .iter()
+        .filter_map(|f| f["found"].as_str())
+        .filter(|f| f.contains(&place))
+        .collect();
+    assert!(of_place.iter().any(|found| found.contains("left by jobs that were killed")), "{of_place:?}");
+    assert!(
+        of_place.iter().any(|found| found.contains("no job that is known here") && found.contains("foxlaunch-strange")),
+        "{of_place:?}"
+    );
+    assert_eq!(std::fs::read_dir(session.scratch()).unwrap().count(), 2, "nothing was removed");
+}
+
+#[test]
+fn a_driver_that_never_answers_is_a_finding() {
+    let session = Session::new();
+    let source = session.write("sick.c", "#include <unistd.h>\nint nvmlInit_v2(void) { for (;;) pause(); }\nint nvmlInitWithFlags(unsigned f) { for (;;) pause(); }\nconst char *nvmlErrorString(int e) { return \"\"; }\n");
+    let library = session.path("libnvidia-ml.so.1");
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).output();
+    let built = built.expect("a linker is here, since these tests were built");
+    assert!(built.status.success(), "{built:?}");
+    let start = std::time::Instant::now();
+    let (code, all) = findings(&session, |command| {
+        command.env("LD_LIBRARY_PATH", session.folder());
+    });
+    let driver = about(&all, "driver")[0];
+    assert_eq!((code, driver["severity"].as_str()), (69, Some("error")), "{all:?}");
+    assert!(driver["found"].as_str().unwrap().contains("did not answer within"), "{driver}");
+    // Ten seconds are promised for each question, and no probe asks it twice in a row.
+    assert!(start.elapsed() < std::time::Duration::from_secs(50), "{:?}", start.elapsed());
+    let mut dry = session.command("--dry-run run -- true");
+    let output = dry.env("LD_LIBRARY_PATH", session.folder()).output().unwrap();
+    assert!(output.status.code().is_some(), "{output:?}");
+    assert!(start.elapsed() < std::time::Duration::from_secs(100), "{:?}", start.elapsed());
 }

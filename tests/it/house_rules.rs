@@ -7,23 +7,37 @@ const LONGEST: usize = 500;
 
 /// Each module of the launcher and what it may use. `lib.rs` and `main.rs` are maps and may name all.
 const LAUNCHER: &[(&str, &[&str])] = &[
-    ("cli", &["commands", "devices", "plan", "process"]),
+    ("cli", &["commands", "devices", "logs", "metrics", "plan", "process"]),
     (
         "commands",
-        &["cli", "devices", "guardian", "plan", "process", "registry", "report", "screen", "supervisor", "tune"],
+        &[
+            "cli",
+            "devices",
+            "guardian",
+            "plan",
+            "process",
+            "registry",
+            "report",
+            "screen",
+            "secrets",
+            "supervisor",
+            "tune",
+        ],
     ),
     ("devices", &["process"]),
     ("guardian", &["process"]),
     ("logs", &[]),
-    ("plan", &["cli", "devices", "process"]),
+    ("metrics", &["devices", "process"]),
+    ("plan", &["cli", "devices", "logs", "process", "secrets"]),
     ("process", &[]),
     ("registry", &["process"]),
     ("rendezvous", &["process"]),
     ("report", &[]),
     // The table at the end is made from the report.
-    ("screen", &["logs", "process", "report"]),
+    ("screen", &["logs", "process", "report", "secrets"]),
+    ("secrets", &[]),
     // Before a restart it looks whether the devices are there and free.
-    ("supervisor", &["devices", "logs", "plan", "process", "rendezvous", "screen"]),
+    ("supervisor", &["devices", "logs", "metrics", "plan", "process", "rendezvous", "screen", "secrets"]),
     ("tune", &["plan", "supervisor"]),
 ];
 

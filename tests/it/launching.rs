@@ -26,8 +26,8 @@ fn a_hundred_starts_end_a_hundred_times() {
     session.assert_clean();
 }
 
-#[test]
-fn the_first_failure_gives_the_code() {
+/// Run by its case in `faults/`.
+pub(crate) fn the_first_failure_gives_the_code() {
     for (script, code) in [
         ("exit 1", 1),
         ("exit 2", 2),
@@ -46,8 +46,8 @@ fn the_first_failure_gives_the_code() {
     }
 }
 
-#[test]
-fn what_cannot_be_executed_is_told_apart() {
+/// Run by its case in `faults/`.
+pub(crate) fn what_cannot_be_executed_is_told_apart() {
     let session = Session::new();
     let missing = session.run("--cpu run --out a -- /no/such");
     assert!(missing.assert_code(127).last_line().contains("/no/such: no such program"), "{}", missing.err);
@@ -160,8 +160,8 @@ fn a_launch_inside_a_worker_has_a_world_of_its_own() {
     assert_eq!(session.sh("--cpu --nproc 2", &script).assert_code(0).out, "[0] 0/1\n");
 }
 
-#[test]
-fn the_users_thread_counts_stay() {
+/// Run by its case in `faults/`.
+pub(crate) fn the_users_thread_counts_stay() {
     let session = Session::new();
     let mut command = session.command("--cpu --nproc 2 run --out run -- sh -c");
     let output = command.arg("echo $OMP_NUM_THREADS").env("OMP_NUM_THREADS", "5").output().unwrap();

@@ -1,7 +1,7 @@
 //! Jobs are found and ended from another terminal.
 
 use crate::session::{Running, Session, kill};
-use nix::sys::signal::Signal::{SIGKILL, SIGSTOP};
+use nix::sys::signal::Signal::SIGSTOP;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -94,11 +94,7 @@ fn a_folder_is_enough_where_the_list_is_another() {
 fn what_was_killed_is_stale_until_the_next_start_sweeps_it() {
     let session = Session::new();
     let job = start(&session, "", WAIT);
-    let supervisor = job.supervisor();
-    // Both at once, so that neither can clean up after the other.
-    kill(supervisor, SIGSTOP);
-    job.signal(SIGKILL);
-    kill(supervisor, SIGKILL);
+    job.kill_all_of_ours();
     assert_eq!(job.end().code, -9);
     session.assert_gone_within(Duration::from_secs(2));
     let left = || std::fs::read_dir(session.scratch()).unwrap().count();

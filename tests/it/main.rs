@@ -1,13 +1,23 @@
 //! foxlaunch seen from outside, and the rules that its source keeps.
 
+mod cgroup;
 mod chaos;
+mod container;
 mod control;
 mod doctor;
+mod events;
+mod faults;
+mod fuzz_corpus;
 mod hanging;
+mod hostile;
 mod house_rules;
+mod job_control;
 mod launching;
 mod library;
+mod logs;
 mod ls_stop;
+mod metrics;
+mod network;
 mod output;
 mod placing;
 mod progress;
@@ -16,6 +26,7 @@ mod readme;
 mod refusals;
 mod restarting;
 mod resuming;
+mod secrets;
 mod session;
 mod source;
 mod streams;

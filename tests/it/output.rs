@@ -32,8 +32,8 @@ fn the_log_has_every_byte_and_a_bad_one_ends_nothing() {
     assert_eq!(log, b"a\xff\xfeb\n\x1b[2Jclear\nafter\n");
 }
 
-#[test]
-fn a_carriage_return_ends_a_line_too() {
+/// Run by its case in `faults/`.
+pub(crate) fn a_carriage_return_ends_a_line_too() {
     let session = Session::new();
     let ended = session.sh("--cpu --nproc 2", "for i in 1 2 3; do printf \"\\rstep $i\"; done; echo");
     for rank in 0..2 {
@@ -42,8 +42,8 @@ fn a_carriage_return_ends_a_line_too() {
     }
 }
 
-#[test]
-fn a_flood_without_a_line_end_is_kept_whole() {
+/// Run by its case in `faults/`.
+pub(crate) fn a_flood_without_a_line_end_is_kept_whole() {
     let session = Session::new();
     let ended = session.sh("--cpu -q", "head -c 20000000 /dev/zero | tr '\\0' x");
     ended.assert_code(0);
@@ -59,8 +59,8 @@ fn a_pipe_that_is_read_gets_every_line() {
     assert_eq!(ended.out.lines().count(), 400_000, "{}", ended.err);
 }
 
-#[test]
-fn a_console_that_is_not_read_holds_no_worker() {
+/// Run by its case in `faults/`.
+pub(crate) fn a_console_that_is_not_read_holds_no_worker() {
     let session = Session::new();
     // nobody reads the launcher's output until the workers are done: 60 MB fit into no pipe
     let mut job = session.start("--cpu --nproc 2 run --out run -- sh -c", "seq 4000000; echo done > done.$RANK");

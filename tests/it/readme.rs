@@ -5,6 +5,7 @@
 
 use crate::source::{entries, root, text};
 use clap::CommandFactory;
+use foxlaunch::supervisor::record;
 use foxlaunch_shared::{env, exit};
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -53,11 +54,21 @@ fn variables_are_the_codes() {
 }
 
 #[test]
+fn events_are_the_codes() {
+    let mut table = "| event | fields | meaning |\n|---|---|---|\n".to_owned();
+    for (name, fields, meaning) in record::TABLE {
+        let fields = fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(" ");
+        let _ = writeln!(table, "| `{}` | {fields} | {} |", record::written(name), cell(meaning));
+    }
+    section("events", &table);
+}
+
+#[test]
 fn options_are_the_command_lines() {
     let cli = foxlaunch::cli::Cli::command();
     let mut text = String::new();
     options("Before the verb, for every verb:", &cli, &mut text);
-    for verb in ["train", "run", "report", "devices", "doctor", "ls", "stop"] {
+    for verb in ["train", "run", "report", "data", "devices", "doctor", "ls", "stop"] {
         let command = cli.find_subcommand(verb).unwrap_or_else(|| panic!("there is no verb {verb}"));
         options(&format!("`foxlaunch {verb}`:"), command, &mut text);
     }

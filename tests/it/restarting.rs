@@ -30,8 +30,8 @@ fn the_budget_ends_it_with_the_causes_code() {
     assert_eq!(count(&session, "spawn"), 2);
 }
 
-#[test]
-fn what_fails_the_same_way_each_time_is_not_repeated() {
+/// Run by its case in `faults/`.
+pub(crate) fn what_fails_the_same_way_each_time_is_not_repeated() {
     for (script, code) in [("exit 2", 2), ("exit 65", 65), ("/no/such", 127)] {
         let session = Session::new();
         session.sh("--cpu --max-restarts 5", script).assert_code(code);

@@ -56,17 +56,30 @@ impl Session {
     /// `foxlaunch` with these words, split at blanks.
     pub(crate) fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fox-test-launcher"));
+        command.args(words.split_whitespace()).stdin(Stdio::null());
+        self.surround(&mut command);
+        command
+    }
+
+    /// A shell's script in a terminal of its own, which reads from and writes to this command's streams, and whose
+    /// exit code it has.
+    pub(crate) fn terminal(&self, script: &str) -> Command {
+        let mut command = Command::new("script");
+        command.args(["-qefc", script, "/dev/null"]).stdin(Stdio::null());
+        self.surround(&mut command);
+        command
+    }
+
+    /// Runs `command` in this session's folder, with its mark and its own places for what launchers leave.
+    fn surround(&self, command: &mut Command) {
         let (name, value) = self.mark.split_once('=').expect("a mark has a value");
         command
-            .args(words.split_whitespace())
             .current_dir(self.folder())
             .env(name, value)
             .env("FOXLAUNCH_WORKER", env!("CARGO_BIN_EXE_fox-test-worker"))
             .env("TMPDIR", self.scratch())
             .env("XDG_RUNTIME_DIR", self.runtime())
-            .env_remove("CUDA_VISIBLE_DEVICES")
-            .stdin(Stdio::null());
-        command
+            .env_remove("CUDA_VISIBLE_DEVICES");
     }
 
     /// The folder in which the launcher makes its sockets' folder.
@@ -92,10 +105,13 @@ impl Session {
         self.start_command(command)
     }
 
-    /// Starts a command that [`Session::command`] made.
+    /// Starts a command that [`Session::command`] made, or another, whose process then counts as the launcher.
     pub(crate) fn start_command(&self, mut command: Command) -> Running<'_> {
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start the launcher");
-        Running { session: self, child: Some(child) }
+        if !command.get_envs().any(|(name, _)| self.mark.starts_with(&*name.to_string_lossy())) {
+            self.surround(&mut command);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running { session: self, child: Some(command.spawn().expect("start the launcher")) }
     }
 
     /// Runs `foxlaunch` with these words to its end.
@@ -158,6 +174,14 @@ impl Running<'_> {
             found.is_some()
         });
         found.expect("the guardian starts a supervisor")
+    }
+
+    /// Kills all that is foxlaunch's own in the job, in one moment: none can clean up after the others.
+    pub(crate) fn kill_all_of_ours(&self) {
+        let supervisor = self.supervisor();
+        let ours: Vec<u32> = children(self.pid()).into_iter().chain([supervisor, self.pid()]).collect();
+        ours.iter().for_each(|pid| kill(*pid, nix::sys::signal::Signal::SIGSTOP));
+        ours.iter().for_each(|pid| kill(*pid, nix::sys::signal::Signal::SIGKILL));
     }
 
     pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
@@ -247,6 +271,12 @@ fn finish(mut child: Child) -> Output {
     let output = Output { status, stdout: out.join().unwrap_or_default(), stderr: err.join().unwrap_or_default() };
     assert!(ended, "the launcher hung: {output:?}");
     output
+}
+
+/// What the kernel says that `pid` does, in one letter; `None` if it is gone.
+pub(crate) fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// The processes that `pid` is the parent of.

@@ -9,6 +9,8 @@
 //! | `kernels` | our kernels against their host forms, bit for bit |
 //! | `laws` | what every collective must do, for NCCL, on host and on device memory |
 //! | `allreduce` | times all-reduce by size |
+//! | `network` | networks by our kernels against the host's, bit for bit |
+//! | `update PRESET BATCH HIDDEN` | times a learner's whole update, batch up and priorities back included |
 //! | `step DIMS BATCH` | times a network's whole step, captured and not, and compares their weights bit for bit |
 //! | `parity FILE [OTHER]` | trains on frozen batches, writes the losses; with OTHER, compares them |
 //! | `stuck driver\|call` | all-reduces until killed, waiting inside the driver or inside our own call |
@@ -23,6 +25,8 @@ mod device;
 mod kernels;
 #[path = "gpu/laws.rs"]
 mod laws;
+#[path = "gpu/network.rs"]
+mod network;
 #[path = "gpu/parity.rs"]
 mod parity;
 #[path = "gpu/step.rs"]
@@ -34,7 +38,7 @@ use anyhow::{Context, Result, bail};
 use foxlaunch_worker::world::World;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: fox-test-gpu device | kernels | laws | allreduce | step DIMS BATCH | parity FILE [OTHER] | stuck driver|call|kernel|memory";
+const USAGE: &str = "usage: fox-test-gpu device | kernels | laws | allreduce | network | update PRESET BATCH HIDDEN | step DIMS BATCH | parity FILE [OTHER] | stuck driver|call|kernel|memory";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -57,6 +61,8 @@ fn run(words: &[&str]) -> Result<()> {
         ["laws"] if world.world_size().0 == 1 => laws::check(&mut laws::alone(&world)?)?,
         ["laws"] => laws::check(&mut world)?,
         ["allreduce"] => allreduce::time(&mut world)?,
+        ["network"] => network::check(&world)?,
+        ["update", preset, batch, hidden] => network::time(&mut world, preset, batch, hidden)?,
         ["step", dims, batch] => step::time(&mut world, dims, batch)?,
         ["parity", file] => parity::train(&mut world, file, None)?,
         ["parity", file, other] => parity::train(&mut world, file, Some(other))?,

@@ -9,7 +9,11 @@
 //! | `forge` | sends a message in another rank's name, then behaves |
 //! | `mismatch` | rank 1 calls another collective than the others |
 //! | `stuck` | rank 1 loops for ever at step 7, alive and well; the others wait in a barrier |
+//! | `traceable` | makes a step and waits for ever, and lets any process of this user trace it |
+//! | `hostile KIND` | rank 1 sends what `hostile.rs` lists, the others end at once |
 //! | `slow-phases` | takes its time to start, in a checkpoint and in an evaluation, and says so |
+
+mod hostile;
 
 use foxlaunch_shared::env;
 use foxlaunch_shared::ids::{Attempt, Rank};
@@ -25,6 +29,10 @@ fn main() -> anyhow::Result<ExitCode> {
     let sin = args.get(1).map_or("", String::as_str);
     if let "garbage" | "forge" = sin {
         return write_frames(sin == "forge");
+    }
+    if sin == "hostile" {
+        let harms = std::env::var(env::RANK)? == "1";
+        return if harms { hostile::send(&args[2]) } else { Ok(ExitCode::SUCCESS) };
     }
     let mut world = World::join()?;
     let sinner = world.rank() == Rank(1);
@@ -45,6 +53,14 @@ fn main() -> anyhow::Result<ExitCode> {
                 loop {
                     std::thread::park();
                 }
+            }
+        }
+        "traceable" => {
+            // SAFETY: the call takes two numbers. Where the kernel knows no such limit it fails, and none is needed.
+            unsafe { nix::libc::prctl(nix::libc::PR_SET_PTRACER, nix::libc::PR_SET_PTRACER_ANY) };
+            world.progress(1, Phase::Step, None);
+            loop {
+                std::thread::park();
             }
         }
         "slow-phases" => {

@@ -16,12 +16,23 @@ use crate::screen::Screen;
 use crate::supervisor::act;
 use foxlaunch_shared::exit;
 use foxlaunch_shared::run_dir::RunDir;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long a rank may stand still, where it is watched and nothing else was said.
 pub const HANG_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// In checkpoints and evaluations a rank may stand still for this many times as long.
+const LONG_PHASES: u32 = 10;
+
+/// How long a rank may stand still in a step, in a checkpoint, and in an evaluation. `default` is for a step.
+pub fn hang_timeouts(options: &LaunchOptions, default: Option<Duration>) -> [Option<Duration>; 3] {
+    let step = options.hang_timeout.or(default);
+    let long = step.map(|step| step * LONG_PHASES);
+    [step, options.checkpoint_timeout.or(long), options.evaluation_timeout.or(long)]
+}
 
 /// Starts what `plan` says, in its run folder, to the end. With `--dry-run` only the plan is printed.
 /// `scratch` is the guardian's folder; `headline` is the one line that tells a person what is started.
@@ -37,8 +48,9 @@ pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, scratch: &Path, headli
         print::out(format_args!("{:#}", plan.to_json()));
         return Ok(exit::OK);
     }
-    let screen = Arc::new(Screen::new(options.quiet));
+    let screen = Arc::new(Screen::new(options.quiet, plan.secrets.clone()));
     enough_files(plan.devices.len())?;
+    let scraped = options.metrics_addr.map(listen).transpose()?;
     let _ours_alone = keep(plan)?;
     scratch::sweep_beside(scratch);
     let entered = scratch::owner(scratch).and_then(|guardian| registry::enter(&job(plan, guardian)));
@@ -53,9 +65,30 @@ pub fn launch(plan: &LaunchPlan, options: &LaunchOptions, scratch: &Path, headli
         screen.mention(&format!("--tee and --redirects change nothing: all output is shown, and kept in {logs}"));
     }
     let before = out_of_memory_kills();
-    let finished = act::supervise(plan, screen.clone())?;
+    if let Some(listener) = &scraped {
+        announce(listener, &screen);
+    }
+    let finished = act::supervise(plan, screen.clone(), scraped)?;
     failure(plan, &finished, out_of_memory_kills() > before).iter().for_each(|line| screen.tell(line));
+    if finished.logs_lost && plan.outputs.strict_logs && finished.outcome.code == exit::OK {
+        screen.tell("all workers ended well, but a log could not be written (--strict-logs)");
+        return Ok(exit::CANT_CREATE);
+    }
     Ok(finished.outcome.code)
+}
+
+/// Opens the port for `--metrics-addr`.
+fn listen(address: SocketAddr) -> Result<TcpListener, Refusal> {
+    TcpListener::bind(address).map_err(|error| {
+        Refusal::new(exit::UNAVAILABLE, format!("--metrics-addr {address} cannot be listened on: {error}"))
+    })
+}
+
+/// Says where the numbers are, and who can read them.
+fn announce(listener: &TcpListener, screen: &Screen) {
+    let Ok(address) = listener.local_addr() else { return };
+    let others = if address.ip().is_loopback() { "" } else { ", readable by anyone who reaches this address" };
+    screen.mention(&format!("numbers at http://{address}/metrics{others}"));
 }
 
 /// Refuses a job that would run out of descriptors half-way: each worker takes two pipes, a log, and three sockets.
@@ -98,7 +131,7 @@ fn keep(plan: &LaunchPlan) -> Result<FolderLock, Refusal> {
     };
     write(plan.run.plan(), format!("{:#}\n", plan.to_json()))?;
     if let Some(settings) = &plan.settings {
-        write(plan.run.config(), settings.values.to_toml())?;
+        write(plan.run.config(), plan.secrets.hide(&settings.values.to_toml()))?;
     }
     Ok(lock)
 }

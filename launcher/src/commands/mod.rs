@@ -1,5 +1,6 @@
 //! The verbs: each file holds a verb's arguments and what it does.
 
+pub mod data;
 pub mod devices;
 pub mod doctor;
 pub mod failure;

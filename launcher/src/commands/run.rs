@@ -1,10 +1,12 @@
 //! `foxlaunch run -- CMD...`: any program, one process per device, under torchrun's environment contract.
 
-use super::launch::{HANG_TIMEOUT, launch, logs};
+use super::launch::{HANG_TIMEOUT, hang_timeouts, launch, logs};
 use super::{Done, Refusal};
 use crate::cli::{LaunchOptions, Visible};
+use crate::plan::outputs::Outputs;
 use crate::plan::placement::Placement;
 use crate::plan::{LaunchPlan, devices, run_folder, transport};
+use crate::secrets::Secrets;
 use clap::Args;
 use foxlaunch_shared::exit;
 use foxlaunch_shared::ids::{Attempt, Rank, RunId};
@@ -39,6 +41,8 @@ pub fn run(args: RunArgs, options: &LaunchOptions, scratch: &Path) -> Done {
     let (program, args_of_program) = program_of(args.command, interpreter)?;
     let chosen = devices::choose(options, 1)?;
     let run = run_folder::choose(args.out.as_deref(), "run")?;
+    let watched = options.hang_on.map(|_| HANG_TIMEOUT);
+    let [hang_timeout, checkpoint_timeout, evaluation_timeout] = hang_timeouts(options, watched);
     let plan = LaunchPlan {
         verb: "run".into(),
         run_id: RunId(run.path().file_name().unwrap_or_default().to_string_lossy().into_owned()),
@@ -56,7 +60,9 @@ pub fn run(args: RunArgs, options: &LaunchOptions, scratch: &Path) -> Done {
         grace: options.grace,
         peer_grace: options.peer_grace,
         init_timeout: options.init_timeout,
-        hang_timeout: options.hang_timeout.or(options.hang_on.map(|_| HANG_TIMEOUT)),
+        hang_timeout,
+        checkpoint_timeout,
+        evaluation_timeout,
         hang_on: options.hang_on,
         max_restarts: options.max_restarts,
         restart_window: options.restart_window,
@@ -65,6 +71,8 @@ pub fn run(args: RunArgs, options: &LaunchOptions, scratch: &Path) -> Done {
         time_limit: options.time_limit,
         stdin_rank: options.stdin_rank.map(Rank),
         show_ranks: options.show_ranks.clone(),
+        outputs: Outputs::of(options),
+        secrets: Secrets::of_this_process(),
         // The program says what it needs; that there is no GPU is news only if one was expected.
         notes: Vec::new(),
         settings: None,

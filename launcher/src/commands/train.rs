@@ -1,15 +1,17 @@
 //! `foxlaunch train ALGORITHM`: our own trainers, one worker per device.
 
-use super::launch::{HANG_TIMEOUT, launch, logs};
+use super::launch::{HANG_TIMEOUT, hang_timeouts, launch, logs};
 use super::{Done, Refusal};
 use crate::cli::LaunchOptions;
 use crate::plan::devices::{self, Chosen};
+use crate::plan::outputs::Outputs;
 use crate::plan::placement::Placement;
 use crate::plan::worker_binary::WorkerBinary;
 use crate::plan::{LaunchPlan, Settings, run_folder, transport};
 use crate::process::print;
 use crate::report;
 use crate::screen::summary::summary;
+use crate::secrets::{HIDDEN, Secrets};
 use clap::{Args, ValueEnum};
 use foxlaunch_shared::answers::WorkerPlan;
 use foxlaunch_shared::config::{AlgorithmConfig, Config, ConfigError, DEFAULT, Layer, Layers, Work, hyperopt_layer};
@@ -57,7 +59,7 @@ fn settings_help() -> String {
 pub struct TrainArgs {
     /// What to train
     pub algorithm: Algorithm,
-    /// Bars to train on: a file or a folder (.dbn, .dbn.zst, .csv, .csv.gz); may stand more than once [default: a sample of daily bars]
+    /// Bars to train on: a file, a folder or a pattern; may stand more than once [default: a sample of daily bars]
     #[arg(long, value_name = "PATH")]
     pub data: Vec<PathBuf>,
     /// What the agent acts in: market, cartpole, acrobot, mountaincar, mountaincar-continuous, pendulum, or what an own worker has [default: market]
@@ -156,9 +158,11 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
     let workers = chosen.devices.len();
     settle_shards(&mut layers, workers)?;
     let (config, origins) = layers.resolve().map_err(of_config)?;
+    let secrets = Secrets::of_this_process();
+    nothing_hidden(&config)?;
 
     if args.resume.is_some() {
-        goes_on(&run, &config)?;
+        goes_on(&run, &config, &secrets)?;
     }
     // The worker reads the settings from a file, and the run's folder is made only once nothing can refuse them.
     let trial = scratch.join("config.toml");
@@ -166,12 +170,16 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
         .map_err(|error| Refusal::new(exit::CANT_CREATE, format!("{}: {error}", trial.display())))?;
     let preview = worker.plan(&trial).map_err(|(code, words)| Refusal::new(code, words))?;
 
-    let mut worker_args = vec!["train".into(), "--config".into(), run.config().into()];
+    // A secret is not kept with the run: the worker finds it where the preview did, as long as the job runs.
+    let has_secrets = secrets.hide(&config.to_toml()) != config.to_toml();
+    let settings_file = if has_secrets { trial } else { run.config() };
+    let mut worker_args = vec!["train".into(), "--config".into(), settings_file.into()];
     worker_args.extend(["--run".into(), run.path().into()]);
     worker_args.extend(args.resume.is_some().then(|| "--resume".into()));
     let logs = logs(options, &run);
     let mut notes = std::mem::take(&mut chosen.notes);
     notes.extend(preview.warnings.iter().cloned());
+    let [hang_timeout, checkpoint_timeout, evaluation_timeout] = hang_timeouts(options, Some(HANG_TIMEOUT));
     let plan = LaunchPlan {
         verb,
         run_id: RunId(run.path().file_name().unwrap_or_default().to_string_lossy().into_owned()),
@@ -189,7 +197,9 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
         grace: options.grace,
         peer_grace: options.peer_grace,
         init_timeout: options.init_timeout,
-        hang_timeout: options.hang_timeout.or(Some(HANG_TIMEOUT)),
+        hang_timeout,
+        checkpoint_timeout,
+        evaluation_timeout,
         hang_on: options.hang_on,
         max_restarts: options.max_restarts,
         restart_window: options.restart_window,
@@ -198,6 +208,8 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
         time_limit: options.time_limit,
         stdin_rank: options.stdin_rank.map(Rank),
         show_ranks: options.show_ranks.clone(),
+        outputs: Outputs::of(options),
+        secrets,
         notes,
         settings: Some(Settings { values: config, origins }),
         preview: Some(preview),
@@ -208,17 +220,22 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
     if code == exit::OK && !options.dry_run {
         let report = report::write(&plan.run)?;
         if !options.quiet {
-            print::out(summary(&report).trim_end());
+            let summary = summary(&report);
+            // Standard output holds events then, and nothing else.
+            let show = if options.json { print::err } else { print::out };
+            show(summary.trim_end());
         }
     }
     Ok(code)
 }
 
 /// Refuses to go on with a run under settings that compute something else: its checkpoints would not fit.
-fn goes_on(run: &RunDir, config: &Config) -> Result<(), Refusal> {
+fn goes_on(run: &RunDir, config: &Config, secrets: &Secrets) -> Result<(), Refusal> {
     let path = run.config();
     let began = Config::from_toml(&read(&path)?, &path.display().to_string()).map_err(of_config)?;
-    match began.differences(config) {
+    // As it would be kept: without secrets.
+    let config = Config::from_toml(&secrets.hide(&config.to_toml()), "settings").map_err(of_config)?;
+    match began.differences(&config) {
         other if other.is_empty() => Ok(()),
         other => {
             let folder = run.path().display();
@@ -227,6 +244,17 @@ fn goes_on(run: &RunDir, config: &Config) -> Result<(), Refusal> {
             Err(Refusal::new(exit::CONFIG, words))
         }
     }
+}
+
+/// Refuses settings of a run that were not kept, since they look like secrets, and are not given again.
+fn nothing_hidden(config: &Config) -> Result<(), Refusal> {
+    let text = config.to_toml();
+    let hidden: Vec<&str> = text.lines().filter(|line| line.contains(HIDDEN)).collect();
+    if hidden.is_empty() {
+        return Ok(());
+    }
+    let words = "what looks like a secret was not kept with the run: give it again with --set";
+    Err(Refusal::new(exit::CONFIG, format!("{}: {words}", hidden.join(", "))))
 }
 
 /// The settings' layers, from the weakest to the strongest, without what depends on the devices.

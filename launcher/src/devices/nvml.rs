@@ -34,6 +34,18 @@ pub fn driver_version() -> Option<String> {
     within_deadline("driver", ask).ok()
 }
 
+/// All devices with their memory in use, in bytes.
+pub fn memory() -> Result<Vec<(Gpu, u64)>, NvmlError> {
+    within_deadline("memory", |nvml| {
+        let driver = |error: nvml_wrapper::error::NvmlError| NvmlError::Driver(error.to_string());
+        let used = |gpu: Gpu| {
+            let memory = nvml.device_by_index(gpu.index).and_then(|device| device.memory_info()).map_err(driver)?;
+            Ok((gpu, memory.used))
+        };
+        ask(nvml)?.into_iter().map(used).collect()
+    })
+}
+
 /// Puts `question` to the driver's library, on a thread `name`.
 pub(super) fn within_deadline<T: Send + 'static>(
     name: &str,

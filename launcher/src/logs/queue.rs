@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Bytes that may wait.
-const ROOM: usize = 16 << 20;
+const ROOM: usize = 8 << 20;
 /// How long a worker's output waits for room, before the console counts as standing still.
 const PATIENCE: Duration = Duration::from_millis(500);
 

@@ -4,6 +4,7 @@
 pub mod devices;
 pub mod duration;
 pub mod environment;
+pub mod outputs;
 pub mod placement;
 pub mod ranks;
 pub mod run_folder;
@@ -11,6 +12,7 @@ pub mod worker_binary;
 
 use crate::devices::Gpu;
 use crate::devices::numa::show_cores;
+use crate::secrets::Secrets;
 use clap::ValueEnum;
 use foxlaunch_shared::answers::WorkerPlan;
 use foxlaunch_shared::ids::{Attempt, DeviceId, Rank, RunId, WorldSize};
@@ -65,6 +67,10 @@ pub struct LaunchPlan {
     pub init_timeout: Duration,
     /// Time without any progress after which the job counts as hanging.
     pub hang_timeout: Option<Duration>,
+    /// As long in a checkpoint.
+    pub checkpoint_timeout: Option<Duration>,
+    /// As long in an evaluation.
+    pub evaluation_timeout: Option<Duration>,
     /// By what a rank that reports nothing is judged.
     pub hang_on: Option<HangOn>,
     /// How often the job may be started again after a failure.
@@ -81,6 +87,10 @@ pub struct LaunchPlan {
     pub stdin_rank: Option<Rank>,
     /// The workers whose output is shown; all if not said. The logs have it all.
     pub show_ranks: Option<BTreeSet<Rank>>,
+    /// What is done with output and events.
+    pub outputs: outputs::Outputs,
+    /// What is not to be written down.
+    pub secrets: Secrets,
     /// What a person should know about these choices.
     pub notes: Vec<String>,
     /// The settings of training, where there are any.
@@ -112,6 +122,11 @@ impl LaunchPlan {
     /// How many workers there are.
     pub fn world(&self) -> WorldSize {
         WorldSize(self.devices.len() as u32)
+    }
+
+    /// Whether any worker uses a GPU.
+    pub fn uses_gpus(&self) -> bool {
+        self.devices.iter().any(|device| *device != DeviceId::Cpu)
     }
 
     /// The plan for a world in which only some of the workers are left: for each rank, the one that it had in this plan.
@@ -163,7 +178,7 @@ impl LaunchPlan {
         args
     }
 
-    /// The plan as `--dry-run` prints it and `plan.json` keeps it.
+    /// The plan as `--dry-run` prints it and `plan.json` keeps it, without secrets.
     pub fn to_json(&self) -> serde_json::Value {
         let worker = |rank: Rank| {
             serde_json::json!({
@@ -175,14 +190,13 @@ impl LaunchPlan {
                     .collect::<BTreeMap<_, _>>(),
             })
         };
-        let text = |os: &OsString| os.to_string_lossy().into_owned();
-        serde_json::json!({
+        let mut plan = serde_json::json!({
             "verb": self.verb,
             "run_folder": self.run.path().to_string_lossy(),
             "logs": self.logs.to_string_lossy(),
             "attempt": self.attempt,
             "program": self.program.to_string_lossy(),
-            "arguments": self.args.iter().map(text).collect::<Vec<_>>(),
+            "arguments": self.secrets.hide_arguments(&self.args),
             "world_size": self.world(),
             "transport": self.transport,
             "bind": self.bind,
@@ -194,16 +208,22 @@ impl LaunchPlan {
             "min_procs": self.min_procs,
             "init_timeout_s": self.init_timeout.as_secs_f64(),
             "hang_timeout_s": self.hang_timeout.map(|step| step.as_secs_f64()),
+            "checkpoint_timeout_s": self.checkpoint_timeout.map(|limit| limit.as_secs_f64()),
+            "evaluation_timeout_s": self.evaluation_timeout.map(|limit| limit.as_secs_f64()),
             "hang_on": self.hang_on,
             "time_limit_s": self.time_limit.map(|limit| limit.as_secs_f64()),
             "checkpoint_signal": self.checkpoint_signal,
             "stdin_rank": self.stdin_rank,
             "show_ranks": self.show_ranks,
+            "log_max_bytes": self.outputs.log_limit,
+            "strict_logs": self.outputs.strict_logs,
             "notes": self.notes,
             "workers": self.world().ranks().map(worker).collect::<Vec<_>>(),
             "settings": self.settings,
             "data": self.preview,
-        })
+        });
+        self.secrets.hide_in(&mut plan);
+        plan
     }
 }
 

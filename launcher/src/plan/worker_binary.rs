@@ -1,7 +1,7 @@
 //! Finding our own worker, and asking it what it can do.
 
 use crate::process::command::Program;
-use foxlaunch_shared::answers::{About, WorkerPlan};
+use foxlaunch_shared::answers::{About, DataReport, WorkerPlan};
 use foxlaunch_shared::{env, exit};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -67,6 +67,9 @@ fn build_line(name: &str) -> &'static str {
     }
 }
 
+/// What a worker says of a file: what it holds, or with which exit code and why it is refused.
+pub type Surveyed = Result<DataReport, (i32, String)>;
+
 /// Our own worker.
 #[derive(Clone, Debug)]
 pub struct WorkerBinary {
@@ -131,6 +134,22 @@ impl WorkerBinary {
         }
         serde_json::from_slice(&output.stdout)
             .map_err(|e| (exit::SOFTWARE, format!("{}: its plan cannot be read: {e}", self.path.display())))
+    }
+
+    /// Asks what the files at `paths` hold, under the settings in `config`: of each a report, or the exit code and the
+    /// reason for which it is refused.
+    pub fn survey(&self, config: &Path, paths: &[OsString]) -> Result<Vec<Surveyed>, (i32, String)> {
+        let mut args = vec!["data".into(), "--config".into(), config.into(), "--".into()];
+        args.extend(paths.iter().cloned());
+        let output = self.ask(&args).map_err(|e| (exit::SOFTWARE, e.to_string()))?;
+        if !output.status.success() {
+            let words = String::from_utf8_lossy(&output.stderr);
+            let words = words.trim().trim_start_matches("foxlaunch-worker: ").to_owned();
+            return Err((output.status.code().unwrap_or(exit::SOFTWARE), words));
+        }
+        let unreadable = |e| (exit::SOFTWARE, format!("{}: its answer cannot be read: {e}", self.path.display()));
+        let lines = output.stdout.split(|b| *b == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_slice(line).map_err(unreadable)).collect()
     }
 }
 

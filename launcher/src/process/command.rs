@@ -1,8 +1,10 @@
 //! Starting a process so that it cannot outlive its parent.
 
+use super::cgroup;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -49,16 +51,21 @@ impl Program {
 
     /// Starts it as a worker: in a session of its own (so no terminal can stop it or signal it past us), with
     /// nothing on its standard input unless it `inherits_stdin`, its outputs in pipes, and killed by the kernel when
-    /// this *thread* ends: call it from a thread that lives as long as the launcher.
+    /// this *thread* ends: call it from a thread that lives as long as the launcher. It is in the job's cgroup, if
+    /// there is one.
     pub fn spawn_worker(&self, inherits_stdin: bool) -> io::Result<Child> {
         let mut command = self.command();
         command.stdin(if inherits_stdin { Stdio::inherit() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let parent = nix::unistd::getpid();
-        // SAFETY: between fork and exec only async-signal-safe calls are made: setsid, prctl, getppid, sigprocmask.
+        let cgroup = cgroup::of_job().and_then(cgroup::JobCgroup::entrance);
+        // SAFETY: between fork and exec only async-signal-safe calls are made: setsid, write, prctl, getppid,
+        // sigprocmask.
         unsafe {
             command.pre_exec(move || {
                 nix::unistd::setsid()?;
+                // A kernel that refuses takes from us one way among several to end it.
+                let _ = cgroup.as_ref().map(|entrance| nix::unistd::write(entrance.as_fd(), b"0"));
                 die_with(parent)?;
                 unblock_all()
             });
@@ -108,6 +115,23 @@ pub fn spawn_supervisor(args: &[OsString], environment: &[(&str, &OsStr)]) -> io
     // SAFETY: as above.
     unsafe {
         command.pre_exec(unblock_all);
+    }
+    command.spawn()
+}
+
+/// Starts the process that is to outlive both of us, if both are killed: this binary with `args`, in a session of its
+/// own and deaf to all signals but the last.
+pub fn spawn_survivor(args: &[OsString]) -> io::Result<Child> {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("foxlaunch").args(args);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: as above.
+    unsafe {
+        command.pre_exec(|| {
+            nix::unistd::setsid()?;
+            nix::sys::signal::sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None)?;
+            Ok(())
+        });
     }
     command.spawn()
 }

@@ -8,8 +8,18 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// Makes this process the parent of all orphans below it.
+/// How long we look for processes that are to be stopped.
+const PAUSE_LIMIT: Duration = Duration::from_millis(500);
+
+/// Makes this process the parent of all orphans below it. An error where `/proc` does not show this process under
+/// its own number, as after `unshare -p` without `--mount-proc`: no descendant could be found there.
 pub fn become_subreaper() -> std::io::Result<()> {
+    let shown = std::fs::read_link("/proc/self").ok().and_then(|link| link.to_str()?.parse().ok());
+    if shown != Some(std::process::id()) {
+        let words = "/proc is missing, or is that of another PID namespace, so that what the workers start could not \
+                     be ended: mount the right one (unshare --mount-proc)";
+        return Err(std::io::Error::other(words));
+    }
     nix::sys::prctl::set_child_subreaper(true)?;
     Ok(())
 }
@@ -79,6 +89,15 @@ pub fn living() -> Vec<Descendant> {
         .collect()
 }
 
+/// What is known of the process `pid`, called `name`, that should be gone and is not.
+pub fn stuck(pid: u32, name: &str) -> String {
+    let state = stat(pid).map_or_else(|| "unknown".to_owned(), |stat| stat.state.to_string());
+    match std::fs::read_to_string(format!("/proc/{pid}/wchan")).as_deref().map(str::trim) {
+        Ok("" | "0") | Err(_) => format!("{pid} ({name}, state {state})"),
+        Ok(place) => format!("{pid} ({name}, state {state}, waits in {place})"),
+    }
+}
+
 /// The pids below `root`, given each process's parent.
 fn below(root: u32, parents: impl Iterator<Item = (u32, u32)>) -> BTreeSet<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -96,6 +115,11 @@ fn below(root: u32, parents: impl Iterator<Item = (u32, u32)>) -> BTreeSet<u32> 
 }
 
 impl Descendant {
+    /// What is known of one that should be gone: its pid, its name, its state, and where in the kernel it waits.
+    pub fn describe(&self) -> String {
+        stuck(self.pid, &self.name)
+    }
+
     /// Sends it `signal`, if it is still the process that was found: a pid can be given anew at any time.
     pub fn signal(&self, signal: Signal) {
         let Some(pid) = Pid::from_raw(self.pid as i32) else { return };
@@ -107,12 +131,35 @@ impl Descendant {
     }
 }
 
+/// Stops every descendant. One that is being started meanwhile by another is found in the next round.
+///
+/// Whoever waits for its child's exec (vfork) stops only once the child goes on, which is stopped as well: it does
+/// nothing more, and the kernel calls it busy (`D`) and not stopped (`T`).
+pub fn pause() {
+    let start = Instant::now();
+    let mut asked = BTreeSet::new();
+    loop {
+        let found = living();
+        let fresh = found.iter().filter(|process| asked.insert((process.pid, process.started)));
+        // Who starts processes faster than we stop them does so without end.
+        if fresh.map(|process| process.signal(Signal::STOP)).count() == 0 || start.elapsed() > PAUSE_LIMIT {
+            return;
+        }
+    }
+}
+
+/// Lets every descendant go on.
+pub fn resume() {
+    living().iter().for_each(|process| process.signal(Signal::CONT));
+}
+
 /// Kills every descendant until none is left or `limit` has passed; returns those that are left, as one stuck in
 /// the kernel. `seen` is told of each child that ended meanwhile.
 pub fn kill_all(limit: Duration, mut seen: impl FnMut(u32, Ended)) -> Vec<Descendant> {
     let start = Instant::now();
     let mut pause = Duration::from_micros(200);
     loop {
+        super::cgroup::kill_all();
         let found = living();
         found.iter().for_each(|process| process.signal(Signal::KILL));
         while let Some((pid, ended)) = child::reap_one() {

@@ -37,8 +37,12 @@ pub struct Held(OwnedFd);
 impl Identity {
     /// This process.
     pub fn mine() -> std::io::Result<Identity> {
-        let pid = std::process::id();
-        let stat = stat(pid).ok_or_else(|| std::io::Error::other("/proc does not show this process"))?;
+        Identity::of(std::process::id())
+    }
+
+    /// The process that has this pid now.
+    pub fn of(pid: u32) -> std::io::Result<Identity> {
+        let stat = stat(pid).ok_or_else(|| std::io::Error::other(format!("/proc does not show process {pid}")))?;
         Ok(Identity { pid, started: stat.started, place: place() })
     }
 

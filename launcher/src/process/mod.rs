@@ -2,6 +2,7 @@
 //! signal it, and find everything that it left behind.
 
 pub mod affinity;
+pub mod cgroup;
 pub mod child;
 pub mod command;
 pub mod descendants;
@@ -10,6 +11,7 @@ pub mod inspect;
 pub mod lifeline;
 pub mod lock;
 pub mod memory;
+pub mod pipes;
 pub mod port;
 pub mod print;
 pub mod scratch;

@@ -9,12 +9,37 @@ pub const STOPPING: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQ
 /// Signals that are passed on to the workers and mean nothing to us.
 pub const FORWARDED: [Signal; 3] = [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGWINCH];
 
-/// Signals by which a terminal stops a job and lets it go on.
-pub const JOB_CONTROL: [Signal; 2] = [Signal::SIGTSTP, Signal::SIGCONT];
+/// Signals by which a terminal stops a job and lets it go on. One that was ignored when we were started stays so.
+pub fn job_control() -> Vec<Signal> {
+    [Signal::SIGTSTP, Signal::SIGCONT].into_iter().filter(|signal| !is_ignored(*signal)).collect()
+}
 
-/// Stops this process until it is sent SIGCONT.
-pub fn stop_here() {
-    let _ = nix::sys::signal::raise(Signal::SIGSTOP);
+/// Stops this process as the SIGTSTP asks that is pending, until it is sent SIGCONT, which is then pending.
+///
+/// The pending signal itself is let through: one SIGCONT that came meanwhile has taken it away, and then there is no
+/// stop. A SIGSTOP of our own would take that SIGCONT away instead, and nothing would ever wake us.
+pub fn stop_as_asked() {
+    let stop = SigSet::from(Signal::SIGTSTP);
+    let _ = stop.thread_unblock();
+    let _ = stop.thread_block();
+    // In a process group that no shell watches the kernel drops it. A scheduler that suspends us expects a stop all
+    // the same.
+    if !is_pending(Signal::SIGCONT) {
+        let _ = nix::sys::signal::raise(Signal::SIGSTOP);
+    }
+}
+
+/// Whether `signal`, which is blocked, has come for this process and was neither read nor taken away.
+pub fn is_pending(signal: Signal) -> bool {
+    ["ShdPnd:", "SigPnd:"].iter().filter_map(|name| status_mask(name)).any(|mask| has(mask, signal))
+}
+
+/// Lets this process write to and read from its terminal from the background. A supervisor is in the background,
+/// since its process group is its own: it would be stopped by what it shows where `stty tostop` is set.
+pub fn keep_running_in_the_background() -> std::io::Result<()> {
+    let terminal: SigSet = [Signal::SIGTTOU, Signal::SIGTTIN].into_iter().collect();
+    terminal.thread_block()?;
+    Ok(())
 }
 
 /// Reads a signal's name, with or without SIG, of those that we hear.
@@ -33,10 +58,19 @@ pub fn stopping() -> Vec<Signal> {
 }
 
 fn is_ignored(signal: Signal) -> bool {
-    // Bit N-1 of SigIgn in /proc/self/status: asking the kernel by sigaction(2) would set an action too.
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim);
-    mask.and_then(|hex| u64::from_str_radix(hex, 16).ok()).is_some_and(|mask| mask >> (signal as i32 - 1) & 1 == 1)
+    // Asking the kernel by sigaction(2) would set an action too.
+    status_mask("SigIgn:").is_some_and(|mask| has(mask, signal))
+}
+
+/// One of the sets of signals in /proc/self/status.
+fn status_mask(name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let mask = status.lines().find_map(|line| line.strip_prefix(name))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
+fn has(mask: u64, signal: Signal) -> bool {
+    mask >> (signal as i32 - 1) & 1 == 1
 }
 
 /// Blocks `signals` in this thread and all it will start, and returns them as a readable descriptor.

@@ -32,6 +32,18 @@ pub fn open_files() -> (Option<u64>, Option<u64>) {
     (limit.current, limit.maximum)
 }
 
+/// This machine's name.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The memory of this process that is in use, in bytes.
+pub fn resident_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
 /// The folder of this process's cgroup, of version 2.
 pub fn own_cgroup() -> Option<PathBuf> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
@@ -50,21 +62,41 @@ fn cgroup_folder(mounts: &str, cgroups: &str) -> Option<PathBuf> {
     Some(Path::new(point).join(below))
 }
 
-/// The memory that NCCL left in `folder` and no process of this user maps any more.
-pub fn unused_nccl_memory(folder: &Path) -> Vec<PathBuf> {
+/// Shared memory in a folder that no process seems to use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unused {
+    /// Known to be no one's: all processes here were looked at.
+    pub stale: Vec<PathBuf>,
+    /// Perhaps another's: some process here cannot be looked at, or the object is none that its maker always maps.
+    pub unknown: Vec<PathBuf>,
+}
+
+/// The objects of this user that NCCL (`nccl-…`) and PyTorch (`torch_<pid>_…`) left in `folder`, and no process maps.
+pub fn unused_memory(folder: &Path) -> Unused {
     let user = nix::unistd::geteuid().as_raw();
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let ours = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"nccl-"));
-    let ours = ours.filter(|entry| entry.metadata().is_ok_and(|meta| meta.uid() == user)).map(|entry| entry.path());
+    let known = |name: &[u8]| name.starts_with(b"nccl-") || name.starts_with(b"torch_");
+    let theirs = entries.filter(|entry| known(entry.file_name().as_encoded_bytes()));
+    let ours = theirs.filter(|entry| entry.metadata().is_ok_and(|meta| meta.uid() == user)).map(|entry| entry.path());
     let mut paths: BTreeSet<PathBuf> = ours.collect();
+    let mut saw_all = true;
     if paths.is_empty() {
-        return Vec::new();
+        return Unused::default();
     }
     for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let maps = std::fs::read_to_string(process.path().join("maps")).unwrap_or_default();
-        paths.retain(|path| !maps.lines().any(|line| line.ends_with(path.to_string_lossy().as_ref())));
+        match std::fs::read_to_string(process.path().join("maps")) {
+            Ok(maps) => paths.retain(|path| !maps.lines().any(|line| line.ends_with(path.to_string_lossy().as_ref()))),
+            Err(error) => saw_all &= error.kind() != std::io::ErrorKind::PermissionDenied,
+        }
     }
-    paths.into_iter().collect()
+    // PyTorch hands objects on that nobody maps for a moment; while their maker lives they may be such.
+    let maker_lives = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let pid = name.strip_prefix("torch_").and_then(|rest| rest.split('_').next()?.parse::<u32>().ok());
+        name.starts_with("torch_") && pid.is_none_or(|pid| Path::new(&format!("/proc/{pid}")).exists())
+    };
+    let (unknown, stale) = paths.into_iter().partition(|path| !saw_all || maker_lives(path));
+    Unused { stale, unknown }
 }
 
 #[cfg(test)]
@@ -87,11 +119,16 @@ mod tests {
     fn memory_that_is_in_use_or_not_nccls_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        for name in ["nccl-stale", "other"] {
+        let mine = format!("torch_{}_7", std::process::id());
+        for name in ["nccl-stale", "other", "torch_4294967295_1", "torch_x", &mine] {
             std::fs::write(path(name), "x").unwrap();
         }
-        assert_eq!(unused_nccl_memory(folder.path()), [path("nccl-stale")]);
+        let found = unused_memory(folder.path());
+        let all = [&found.stale[..], &found.unknown[..]].concat();
+        assert!(all.contains(&path("nccl-stale")) && all.contains(&path("torch_4294967295_1")), "{found:?}");
+        assert!(found.unknown.contains(&path("torch_x")) && found.unknown.contains(&path(&mine)), "{found:?}");
+        assert!(!all.contains(&path("other")), "{found:?}");
         assert!(space(folder.path()).unwrap().total > 0 && is_writable(folder.path()));
-        assert!(unused_nccl_memory(&path("missing")).is_empty() && space(&path("missing")).is_err());
+        assert!(unused_memory(&path("missing")) == Unused::default() && space(&path("missing")).is_err());
     }
 }

@@ -4,21 +4,34 @@
 use super::progress::{Mode, Progress};
 use crate::logs::mux::Stream;
 use crate::logs::prefix::printable;
+use crate::process::print;
+use crate::secrets::Secrets;
 use foxlaunch_shared::protocol::{Display, Phase};
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// `text` as a line of ours: what came from elsewhere in it cannot touch the terminal.
+fn ours(text: &str) -> String {
+    format!("foxlaunch: {}", text.lines().map(printable).collect::<Vec<_>>().join("\n"))
+}
+
+/// Says why nothing, or nothing more, is done, where there is no screen.
+pub fn complain(text: &str) {
+    print::err(ours(text));
+}
 
 /// Shared by all threads that show something.
 #[derive(Debug)]
 pub struct Screen {
     progress: Mutex<Progress>,
     quiet: bool,
+    secrets: Secrets,
 }
 
 impl Screen {
-    /// A screen that shows progress unless `quiet`.
-    pub fn new(quiet: bool) -> Screen {
-        Screen { progress: Mutex::new(Progress::new(Mode::detect(quiet))), quiet }
+    /// A screen that shows progress unless `quiet`, and none of `secrets` in our own lines.
+    pub fn new(quiet: bool, secrets: Secrets) -> Screen {
+        Screen { progress: Mutex::new(Progress::new(Mode::detect(quiet))), quiet, secrets }
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
@@ -38,7 +51,7 @@ impl Screen {
 
     /// Says something of ours, on standard error.
     pub fn tell(&self, text: &str) {
-        self.progress().println(&format!("foxlaunch: {}", text.lines().map(printable).collect::<Vec<_>>().join("\n")));
+        self.progress().println(&ours(&self.secrets.hide(text)));
     }
 
     /// Says something of ours that a quiet run does without.

@@ -5,4 +5,4 @@ pub mod console;
 pub mod progress;
 pub mod summary;
 
-pub use console::Screen;
+pub use console::{Screen, complain};

@@ -1,5 +1,6 @@
 //! The line that shows how far a run is: a live one on a terminal, a plain one now and then elsewhere.
 
+use crate::logs::prefix::printable;
 use crate::process::print;
 use foxlaunch_shared::protocol::{Display, Phase};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -66,7 +67,11 @@ impl Progress {
     /// Shows what the steps stand still for, until the next phase.
     pub fn phase(&mut self, phase: Phase) {
         self.phase = phase;
-        self.draw(self.start.elapsed());
+        let now = self.start.elapsed();
+        // A plain line is only worth it where it says something new.
+        if self.mode == Mode::Live || busy(phase).is_some() && self.pace.is_free(now) {
+            self.draw(now);
+        }
     }
 
     fn draw(&mut self, now: Duration) {
@@ -141,12 +146,17 @@ pub struct Pace {
 impl Pace {
     /// Whether a line that comes at `now` (since the start) is shown: the first is, then one in five seconds.
     pub fn due(&mut self, now: Duration) -> bool {
-        let due = self.shown.is_none_or(|shown| now >= shown + PACE);
+        let due = self.is_free(now);
         if due {
             self.shown = Some(now);
         }
         self.held_back = !due;
         due
+    }
+
+    /// Whether a line that comes at `now` would be shown.
+    pub fn is_free(&self, now: Duration) -> bool {
+        self.shown.is_none_or(|shown| now >= shown + PACE)
     }
 
     /// Whether the latest line was not shown.
@@ -226,11 +236,11 @@ fn busy(phase: Phase) -> Option<String> {
 }
 
 fn part(display: &Display) -> Option<String> {
-    (!display.part.is_empty()).then(|| display.part.clone())
+    (!display.part.is_empty()).then(|| printable(&display.part))
 }
 
 fn values(display: &Display) -> impl Iterator<Item = String> {
-    display.values.iter().map(|(name, value)| format!("{name} {}", value_text(*value)))
+    display.values.iter().map(|(name, value)| format!("{} {}", printable(name), value_text(*value)))
 }
 
 /// The time that is left at `rate` steps per second, if the total is known.
@@ -372,6 +382,7 @@ mod tests {
         let mut pace = Pace::default();
         assert!(pace.due(seconds(1)) && !pace.held_back());
         assert!(!pace.due(seconds(4)) && pace.held_back());
+        assert!(!pace.is_free(seconds(5)) && pace.is_free(seconds(6)));
         assert!(pace.due(seconds(6)) && !pace.held_back());
     }
 
@@ -404,8 +415,10 @@ mod tests {
         fn no_number_breaks_a_line(done: u64, total: u64, value: f64, rate in prop::option::of(0.0f64..1e300)) {
             let mut display = display(done, total);
             display.values[0].1 = value;
-            prop_assert!(!plain_line(&display, rate, Phase::Step).contains('\n')
-                && !live_line(&display, rate, Phase::Evaluate).contains('\n'));
+            display.values[1].0 = "re\u{1b}[2J\nturn".to_owned();
+            let is_plain = |text: String| !text.chars().any(char::is_control);
+            prop_assert!(is_plain(plain_line(&display, rate, Phase::Step)));
+            prop_assert!(is_plain(live_line(&display, rate, Phase::Evaluate)));
         }
     }
 }

@@ -5,24 +5,28 @@
 //! started a process.
 
 mod devices;
+mod recording;
 mod signs;
+mod watching;
 
 use super::clock::Clock;
 use super::event::{Action, Event, Outcome, Record};
 use super::journal::Journal;
+use super::observer::Observer;
 use super::state::{Settings, Supervisor};
 use super::steps::{FromPipe, StepPipe};
 use super::{health, restart};
-use crate::logs::file::LogFile;
-use crate::logs::mux::{Mux, Sinks, Stream};
+use crate::logs::file::{LogFile, Trouble};
+use crate::logs::mux::{self, Mux, Sinks, Stream};
 use crate::logs::tail::Tail;
+use crate::metrics::{Gauges, server};
 use crate::plan::LaunchPlan;
 use crate::plan::environment::{self, AtStart};
 use crate::process::child::{self, Ended};
 use crate::process::command::Program;
 use crate::process::memory::Arena;
 use crate::process::port::HeldPort;
-use crate::process::{affinity, descendants, inspect, monotonic, signals};
+use crate::process::{affinity, descendants, inspect, monotonic, pipes, signals};
 use crate::rendezvous::listener::{Heard, Line, Listener};
 use crate::screen::Screen;
 use foxlaunch_shared::ids::{Attempt, Rank};
@@ -31,15 +35,20 @@ use foxlaunch_shared::run_dir::RunDir;
 use foxlaunch_shared::{env, exit};
 use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, VecDeque};
+use std::net::TcpListener;
 use std::process::Child;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long what a worker said last may be on its way after it ended. A process that it forked may hold its channel
 /// open, so the channel's end alone is not waited for.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+/// So many messages of one worker may wait for us; it is not read further before we have acted on one.
+const MOST_WAITING: usize = 256;
+/// Up to so many workers have pipes that hold more: all pipes of a user share one limit.
+const FEW_WORKERS: usize = 32;
 /// How long one round of killing lasts before the state is asked again.
 const KILL_ROUND: Duration = Duration::from_secs(1);
 
@@ -51,6 +60,8 @@ enum Input {
     Closed(Attempt, Rank),
     /// Some child ended: look which.
     Child,
+    /// Something became of a worker's log.
+    Log(Attempt, Rank, Trouble),
 }
 
 struct Running {
@@ -61,6 +72,8 @@ struct Running {
     listener: Option<Listener>,
     /// Dropped then too, which reads what the program wrote last.
     steps: Option<StepPipe>,
+    /// A place for each message of its that waits for us: it is heard no faster than we act on it.
+    waiting: Receiver<()>,
     closed: bool,
     /// Bytes that it printed.
     output: Arc<AtomicU64>,
@@ -83,6 +96,8 @@ pub struct Finished {
     pub tails: BTreeMap<Rank, Vec<String>>,
     /// How long it took.
     pub took: Duration,
+    /// Whether some log or the events could not be written.
+    pub logs_lost: bool,
 }
 
 struct Actor<'a> {
@@ -101,20 +116,30 @@ struct Actor<'a> {
     port: Option<HeldPort>,
     mux: Mux,
     tails: BTreeMap<Rank, Arc<Mutex<Tail>>>,
-    journal: Journal,
+    observer: Observer,
+    gauges: Gauges,
+    logs_lost: bool,
 }
 
-/// Runs the job that `plan` describes, to its end.
-pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finished> {
+/// Runs the job that `plan` describes, to its end. Whoever asks at `scraped` is told its numbers meanwhile.
+pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>, scraped: Option<TcpListener>) -> anyhow::Result<Finished> {
     let begin = monotonic();
     descendants::become_subreaper()?;
     let (input, inputs) = channel();
-    watch_signals(input.clone())?;
+    watching::watch_signals(input.clone())?;
 
     let console = screen.clone();
-    let mux = Mux::start(move |stream, lines| console.write(stream, lines))?;
+    let events_only = plan.outputs.prints_events;
+    let mux = Mux::start(move |stream, lines| console.write(if events_only { Stream::Err } else { stream }, lines))?;
     let port = if plan.own_worker { None } else { Some(HeldPort::take()?) };
-    let journal = Journal::open(&plan.run.events())?;
+    let journal = Journal::open(&plan.run.events(), plan.secrets.clone(), events_only)?;
+    let gauges = Gauges::new(&plan.run_id.to_string(), &plan.verb, plan.attempt);
+    if let Some(listener) = scraped {
+        server::serve(listener, gauges.clone())?;
+        if plan.uses_gpus() {
+            gauges.watch_gpus()?;
+        }
+    }
     let mut actor = Actor {
         whole: plan,
         plan: plan.clone(),
@@ -128,14 +153,22 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
         port,
         mux,
         tails: BTreeMap::new(),
-        journal,
+        observer: Observer::new(journal, gauges.clone()),
+        gauges,
+        logs_lost: false,
     };
     let mut state = Supervisor::new(Settings {
         world: plan.world(),
         attempt: plan.attempt,
         grace: plan.grace,
         peer_grace: plan.peer_grace,
-        health: health::Policy { init: plan.init_timeout, step: plan.hang_timeout, hang_on: plan.hang_on },
+        health: health::Policy {
+            init: plan.init_timeout,
+            step: plan.hang_timeout,
+            checkpoint: plan.checkpoint_timeout,
+            evaluation: plan.evaluation_timeout,
+            hang_on: plan.hang_on,
+        },
         restarts: restart::Policy {
             most: plan.max_restarts,
             window: plan.restart_window,
@@ -147,7 +180,7 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
         time_limit: plan.time_limit,
     });
     let outcome = actor.run(&mut state, &inputs, Clock::new(begin));
-    let left_out = actor.mux.finish();
+    let left_out = actor.mux.finish() + actor.observer.finish();
     if left_out > 0 {
         let logs = plan.logs.display();
         actor
@@ -157,7 +190,8 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>) -> anyhow::Result<Finis
     actor.screen.finish();
     let last = |tail: &Arc<Mutex<Tail>>| tail.lock().map(|tail| tail.last(15)).unwrap_or_default();
     let tails = actor.tails.iter().map(|(rank, tail)| (*rank, last(tail))).collect();
-    Ok(Finished { outcome, tails, took: monotonic().saturating_sub(begin) })
+    let (took, logs_lost) = (monotonic().saturating_sub(begin), actor.logs_lost);
+    Ok(Finished { outcome, tails, took, logs_lost })
 }
 
 /// Makes a run's waits its own.
@@ -172,9 +206,14 @@ impl Actor<'_> {
         let mut todo: VecDeque<Action> = VecDeque::new();
         loop {
             while let Some(event) = events.pop_front() {
-                todo.extend(state.on(clock.at(monotonic()), event));
+                let now = clock.at(monotonic());
+                let warning = self.observer.saw(now, &event);
+                self.warn(warning);
+                todo.extend(state.on(now, event));
             }
-            if let Some(action) = todo.pop_front() {
+            // While the job is stopped, nothing is started into it.
+            let waits = clock.is_stopped() && matches!(todo.front(), Some(Action::Spawn { .. }));
+            if let Some(action) = if waits { None } else { todo.pop_front() } {
                 match action {
                     Action::Finish(outcome) => return outcome,
                     // Starting takes time; a signal, or a worker that failed meanwhile, is heard before the next.
@@ -183,7 +222,7 @@ impl Actor<'_> {
                             self.take(input, &mut clock, &mut events);
                         }
                         self.bury(clock.at(monotonic()), &mut events);
-                        match (events.is_empty(), state.is_ending()) {
+                        match (events.is_empty() && !clock.is_stopped(), state.is_ending()) {
                             (false, _) => todo.push_front(action),
                             (true, true) => events.push_back(Event::NotStarted { attempt, rank }),
                             (true, false) => events.push_back(self.spawn(attempt, rank)),
@@ -213,8 +252,16 @@ impl Actor<'_> {
 
     fn take(&mut self, input: Input, clock: &mut Clock, events: &mut VecDeque<Event>) {
         match input {
-            Input::Event(Event::Signal(signal)) if self.pauses(clock, signal) => {}
-            Input::Event(event) => events.push_back(event),
+            Input::Event(Event::Signal(signal)) if watching::pauses(clock, signal) => {}
+            Input::Event(event) => {
+                if let Event::Said { attempt, rank, .. } | Event::Refused { attempt, rank, .. } = &event
+                    && let Some(running) = self.running_in(*attempt, *rank)
+                {
+                    let _ = running.waiting.try_recv();
+                }
+                events.push_back(event);
+            }
+            Input::Log(attempt, rank, trouble) => self.log_trouble(clock.at(monotonic()), attempt, rank, &trouble),
             Input::Child => self.reap(clock.at(monotonic())),
             Input::Connected(attempt, rank, line) => {
                 if let Some(running) = self.running_in(attempt, rank) {
@@ -227,21 +274,6 @@ impl Actor<'_> {
                 }
             }
         }
-    }
-
-    /// Stops everything below with the job (Ctrl-Z), or lets it go on; false for other signals.
-    fn pauses(&self, clock: &mut Clock, signal: i32) -> bool {
-        let passed_on = match Signal::try_from(signal) {
-            Ok(Signal::SIGTSTP) => rustix::process::Signal::STOP,
-            Ok(Signal::SIGCONT) => rustix::process::Signal::CONT,
-            _ => return false,
-        };
-        descendants::living().iter().for_each(|process| process.signal(passed_on));
-        match passed_on == rustix::process::Signal::STOP {
-            true => clock.stop(monotonic()),
-            false => clock.go_on(monotonic()),
-        }
-        true
     }
 
     fn running_in(&mut self, attempt: Attempt, rank: Rank) -> Option<&mut Running> {
@@ -277,6 +309,15 @@ impl Actor<'_> {
         }
     }
 
+    /// What was killed and is not gone: processes that live, and workers that ended without a word of it to us, as
+    /// under a debugger.
+    fn unkillable(&self, left: &[descendants::Descendant]) -> Vec<String> {
+        let is_left = |pid: u32| left.iter().any(|process| process.pid == pid);
+        let unseen = self.running.iter().filter(|(_, running)| running.listener.is_some() && !is_left(running.pid));
+        let workers = unseen.map(|(rank, running)| descendants::stuck(running.pid, &format!("rank {rank}")));
+        left.iter().map(descendants::Descendant::describe).chain(workers).collect()
+    }
+
     fn act(&mut self, now: Duration, action: Action) -> Option<Event> {
         match action {
             Action::Welcome { attempt, comm_id, arena_bytes } => {
@@ -294,11 +335,14 @@ impl Actor<'_> {
                 }
             }
             Action::Send { attempt, rank, message } => self.send(attempt, rank, &message),
-            Action::Signal { rank, signal, .. } => {
+            Action::Signal { attempt, rank, signal } => {
                 // A process that was reaped has given up its pid, which may be another's now.
                 let alive = self.running.get(&rank).filter(|running| running.listener.is_some());
                 if let (Some(running), Ok(signal)) = (alive, Signal::try_from(signal)) {
                     signals::send(running.pid, signal);
+                    if signal != Signal::SIGCONT {
+                        self.record(now, &Record::SignalSent { attempt, rank, signal: signal as i32 });
+                    }
                 }
             }
             Action::SignalLeft(signal) => {
@@ -311,7 +355,7 @@ impl Actor<'_> {
                 let mut ended = Vec::new();
                 let left = descendants::kill_all(KILL_ROUND, |pid, how| ended.push((pid, how)));
                 ended.into_iter().for_each(|(pid, how)| self.ended(now, pid, how));
-                return Some(Event::Left(describe(&left)));
+                return Some(Event::Left(self.unkillable(&left)));
             }
             Action::Inspect { attempt, rank } => {
                 if let Some(pid) = self.running_in(attempt, rank).map(|running| running.pid) {
@@ -331,12 +375,6 @@ impl Actor<'_> {
             Action::Spawn { .. } | Action::Finish(_) => {}
         }
         None
-    }
-
-    fn record(&mut self, now: Duration, record: &Record) {
-        if let Some(warning) = self.journal.write(now, record) {
-            self.screen.tell(&warning);
-        }
     }
 
     fn send(&mut self, attempt: Attempt, rank: Rank, message: &FromLauncher) {
@@ -374,17 +412,21 @@ impl Actor<'_> {
             self.tails.clear();
         }
         let input = self.input.clone();
+        let (place, waiting) = sync_channel(MOST_WAITING);
         let listener = Listener::open(attempt, rank, move |heard| {
-            let _ = input.send(match heard {
+            let heard = match heard {
                 Heard::Connected(line) => Input::Connected(attempt, rank, line),
                 Heard::Closed => Input::Closed(attempt, rank),
+                // Without a place the worker is gone, whoever else may still write there.
+                Heard::Said(_) | Heard::Refused(_) if place.send(()).is_err() => return false,
                 Heard::Said(message) => Input::Event(Event::Said { attempt, rank, message }),
                 Heard::Refused(why) => Input::Event(Event::Refused { attempt, rank, why }),
-            });
+            };
+            input.send(heard).is_ok()
         })?;
         let path = RunDir::log(&self.plan.logs, attempt, rank);
         let named = |error| std::io::Error::other(format!("{}: {error}", path.display()));
-        let log = Arc::new(LogFile::open(&path).map_err(named)?);
+        let log = Arc::new(LogFile::open(&path, self.plan.outputs.log_limit, self.gauges.logged(rank)).map_err(named)?);
         let steps = if self.plan.own_worker { None } else { Some(self.open_steps(attempt, rank)?) };
         let start = AtStart {
             channel: listener.name.clone(),
@@ -401,25 +443,28 @@ impl Actor<'_> {
         let cores = self.plan.placement.cores[rank.index()].as_ref();
         let mut child: Child = affinity::on_cores(cores, start).map_err(SpawnError::Exec)?;
         let tail = self.tails.entry(rank).or_default().clone();
-        // Who works alone needs no name.
-        let prefix = if self.plan.devices.len() > 1 { format!("[{rank}] ") } else { String::new() };
+        let prefix = self.plan.prefix(attempt, rank);
         let is_shown = self.plan.show_ranks.as_ref().is_none_or(|ranks| ranks.contains(&rank));
         let prefix = is_shown.then_some(prefix);
         let sinks = Sinks { log, tail, prefix };
+        if self.plan.devices.len() <= FEW_WORKERS {
+            pipes::widen_outputs(&child, mux::BLOCK);
+        }
         let output = Arc::new(AtomicU64::new(0));
         let outputs: [(Stream, Option<Box<dyn std::io::Read + Send>>); 2] = [
             (Stream::Out, child.stdout.take().map(|pipe| signs::counted(pipe, &output))),
             (Stream::Err, child.stderr.take().map(|pipe| signs::counted(pipe, &output))),
         ];
         for (stream, pipe) in outputs {
-            let screen = self.screen.clone();
-            let warn = move |warning: String| screen.tell(&warning);
+            let input = self.input.clone();
+            let warn = move |trouble| drop(input.send(Input::Log(attempt, rank, trouble)));
             if let Some(pipe) = pipe {
                 self.mux.read(rank, stream, pipe, sinks.clone(), warn)?;
             }
         }
         let (pid, listener) = (child.id(), Some(listener));
-        self.running.insert(rank, Running { attempt, pid, line: None, listener, steps, closed: false, output });
+        let place = Running { attempt, pid, line: None, listener, steps, waiting, closed: false, output };
+        self.running.insert(rank, place);
         Ok(pid)
     }
 
@@ -450,26 +495,4 @@ impl From<std::io::Error> for SpawnError {
 
 fn describe(processes: &[descendants::Descendant]) -> Vec<String> {
     processes.iter().map(|process| format!("{} ({})", process.pid, process.name)).collect()
-}
-
-/// Turns signals into events, on a thread of its own.
-fn watch_signals(input: Sender<Input>) -> std::io::Result<()> {
-    let mut watched = signals::stopping();
-    watched.extend(signals::FORWARDED);
-    watched.extend(signals::JOB_CONTROL);
-    watched.push(Signal::SIGCHLD);
-    let events = signals::as_descriptor(&watched, false)?;
-    std::thread::Builder::new().name("signals".into()).stack_size(256 << 10).spawn(move || {
-        loop {
-            let next = match signals::next(&events) {
-                Some(Signal::SIGCHLD) => Input::Child,
-                Some(signal) => Input::Event(Event::Signal(signal as i32)),
-                None => continue,
-            };
-            if input.send(next).is_err() {
-                return;
-            }
-        }
-    })?;
-    Ok(())
 }

@@ -1,11 +1,11 @@
 //! What happens to a job, and what is done about it: the words between the pure [`super::state`] and the
 //! handles in [`super::act`].
 
-use super::health::{Rule, Signs};
+use super::health::Signs;
+pub use super::record::Record;
 use crate::process::child::Ended;
 use foxlaunch_shared::ids::{Attempt, Rank};
 use foxlaunch_shared::protocol::{CommId, Display, Fault, FromLauncher, FromWorker, Phase};
-use serde::Serialize;
 use std::time::Duration;
 
 /// Something that happened.
@@ -168,37 +168,6 @@ pub enum Action {
     Record(Record),
     /// The job is over.
     Finish(Outcome),
-}
-
-/// A line of `events.jsonl`, less its times.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-#[allow(missing_docs)] // the names are those of `Event`
-pub enum Record {
-    Begin { attempt: Attempt, world_size: u32 },
-    Spawn { attempt: Attempt, rank: Rank, pid: u32 },
-    SpawnFailed { attempt: Attempt, rank: Rank, code: i32, why: String },
-    Hello { attempt: Attempt, rank: Rank },
-    Welcome { attempt: Attempt, arena_bytes: u64 },
-    Ready { attempt: Attempt, rank: Rank },
-    FirstStep { attempt: Attempt, rank: Rank },
-    Checkpoint { attempt: Attempt, rank: Rank, step: u64, path: String },
-    Note { attempt: Attempt, rank: Rank, text: String },
-    Fault { attempt: Attempt, rank: Rank, message: String, code: i32 },
-    Refused { attempt: Attempt, rank: Rank, why: String },
-    Exit { attempt: Attempt, rank: Rank, how: String, code: i32 },
-    Signal { signal: i32 },
-    Stop { within_ms: u64 },
-    Still { attempt: Attempt, rank: Rank, rule: Rule, since_s: f64, words: String },
-    GoesOn { attempt: Attempt, rank: Rank, stood_s: f64 },
-    Hang { attempt: Attempt, rank: Rank, rule: Rule, since_s: f64, words: String },
-    Threads { attempt: Attempt, rank: Rank, lines: Vec<String> },
-    Restart { used: u32, most: u32, wait_s: f64 },
-    Lost { attempt: Attempt, place: Rank, why: String, workers: u32 },
-    DevicesHeld { attempt: Attempt, devices: Vec<String> },
-    Kill { attempt: Attempt, rank: Rank },
-    Leftovers { processes: Vec<String> },
-    End { code: i32 },
 }
 
 /// What made an attempt fail.

@@ -8,8 +8,6 @@ use foxlaunch_shared::protocol::Phase;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Checkpoints and evaluations may take this many times as long as a step.
-pub const LONG_PHASES: u32 = 10;
 /// A rank is said to stand still after this part of the time that it has, so that a person can look before it ends.
 const EARLY: u32 = 2;
 /// Signs of life are looked for this many times within the time that a rank has.
@@ -25,6 +23,10 @@ pub struct Policy {
     pub init: Duration,
     /// From one step to the next; `None` for ever.
     pub step: Option<Duration>,
+    /// In a checkpoint.
+    pub checkpoint: Option<Duration>,
+    /// In an evaluation.
+    pub evaluation: Option<Duration>,
     /// The sign of life that a rank must give which reports nothing.
     pub hang_on: Option<HangOn>,
 }
@@ -65,13 +67,15 @@ struct Watched {
     signs: Option<Signs>,
     /// When any of these last changed.
     since: Duration,
-    /// That it stands still was told.
+    /// That it stands still was noticed.
     warned: bool,
+    /// And told, as it is the one behind.
+    told: bool,
 }
 
 impl Watched {
     fn changed(&mut self, now: Duration) {
-        (self.since, self.warned) = (now, false);
+        (self.since, self.warned, self.told) = (now, false, false);
     }
 }
 
@@ -117,7 +121,7 @@ impl Health {
         if watched.pulse == pulse {
             return None;
         }
-        let stood = watched.warned.then(|| now.saturating_sub(watched.since));
+        let stood = watched.told.then(|| now.saturating_sub(watched.since));
         let before = watched.pulse.replace(Pulse { phase, step, collectives });
         watched.changed(now);
         if before.is_some_and(|before| is_long(&before)) && phase == Phase::Step {
@@ -138,7 +142,7 @@ impl Health {
         if watched.pulse.is_some() || before.map(sign) == Some(sign(signs)) {
             return None;
         }
-        let stood = watched.warned.then(|| now.saturating_sub(watched.since));
+        let stood = watched.told.then(|| now.saturating_sub(watched.since));
         watched.changed(now);
         stood
     }
@@ -151,14 +155,17 @@ impl Health {
     }
 
     fn budget(&self, watched: &Watched) -> Option<Duration> {
-        let Policy { init, step, hang_on } = self.policy;
+        let Policy { init, step, checkpoint, evaluation, hang_on } = self.policy;
         match (&watched.pulse, watched.signs, hang_on) {
             (Some(pulse), ..) => match pulse.phase {
+                // Who never tells a step has begun once it enters collectives, and is not watched unless asked for.
+                Phase::Init if pulse.collectives > 0 && step.is_none() => None,
                 Phase::Init => Some(init),
                 // A program may say that it begins.
                 Phase::Step if pulse.step == 0 => step.map(|step| step.max(init)),
                 Phase::Step => step,
-                Phase::Checkpoint | Phase::Evaluate => step.map(|step| step * LONG_PHASES),
+                Phase::Checkpoint => checkpoint,
+                Phase::Evaluate => evaluation,
             },
             (None, Some(signs), Some(_)) if signs.output > 0 => step,
             // A program that prints nothing at all may be judged by its work, but takes time to begin.
@@ -202,26 +209,37 @@ impl Health {
         self.next_look = now + self.policy.step.map_or(most, |step| (step / LOOKS).clamp(least, most));
     }
 
-    /// The ranks that stand still for so long that a person should know; each is told once.
-    pub fn still(&mut self, now: Duration) -> Vec<Finding> {
+    /// Who stands still for so long that a person should know: the one that is behind, told once. Those that wait for
+    /// it stand still too, but that is not their fault.
+    pub fn still(&mut self, now: Duration) -> Option<Finding> {
         let is_new = |watched: &Watched| !watched.warned && self.early(watched).is_some_and(|at| now >= at);
         let new: Vec<usize> = (0..self.ranks.len()).filter(|rank| is_new(&self.ranks[*rank])).collect();
+        let longest = new.iter().copied().min_by_key(|rank| self.ranks[*rank].since)?;
         new.iter().for_each(|rank| self.ranks[*rank].warned = true);
-        new.into_iter().map(|rank| self.finding(now, rank, self.ranks[rank].since)).collect()
+        let behind = self.behind(&self.ranks[longest])?;
+        let since = self.ranks[longest].since;
+        let was_told = std::mem::replace(&mut self.ranks[behind].told, true);
+        (!was_told).then(|| self.finding(now, behind, since))
     }
 
     /// What is wrong at `now`, if a rank is overdue.
     pub fn overdue(&self, now: Duration) -> Option<Finding> {
         let is_late = |watched: &Watched| self.due(watched).is_some_and(|due| now >= due);
         let late = self.ranks.iter().filter(|watched| is_late(watched)).min_by_key(|watched| watched.since)?;
-        let reports = late.pulse.is_some();
+        Some(self.finding(now, self.behind(late)?, late.since))
+    }
+
+    /// The rank because of which `late` is late, itself perhaps.
+    fn behind(&self, late: &Watched) -> Option<usize> {
+        let is_busy = self.ranks.iter().any(|other| other.pulse.as_ref().is_some_and(is_long));
         let place = |(rank, watched): (usize, &Watched)| {
-            let key = watched.pulse.as_ref().map(|pulse| (pulse.collectives, pulse.step));
-            // Who entered fewest collectives is the one that the others wait for inside the next.
-            (watched.pulse.is_some() == reports && self.budget(watched).is_some()).then_some((key, watched.since, rank))
+            let judged_alike = watched.pulse.is_some() == late.pulse.is_some() && self.budget(watched).is_some();
+            // Who entered fewest collectives is the one that the others wait for inside the next. Of those that are
+            // as far, one that has said to do what takes long is not the one that waits.
+            let key = watched.pulse.as_ref().map(|pulse| (pulse.collectives, pulse.step, is_busy && !is_long(pulse)));
+            judged_alike.then_some((key, watched.since, rank))
         };
-        let (.., behind) = self.ranks.iter().enumerate().filter_map(place).min()?;
-        Some(self.finding(now, behind, late.since))
+        self.ranks.iter().enumerate().filter_map(place).min().map(|(.., rank)| rank)
     }
 
     fn finding(&self, now: Duration, rank: usize, since: Duration) -> Finding {

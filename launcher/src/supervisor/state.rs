@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Running --all ended well------------------------------> Sweeping --nothing lives--> Done
-//!    |----a worker failed or hangs: stop the others----> Stopping --all ended----^ `--failed--> Waiting -> Checking --> Running
+//!    |----a worker failed or hangs: stop the others----> Stopping --all ended----^ `--failed--> Checking --> Waiting --> Running
 //!    `----asked to end: ask all to stop----------------> Stopping --deadline: kill
 //! ```
 //!
@@ -49,7 +49,7 @@ pub struct Settings {
 }
 
 /// How long a killed process may take to be gone before we stop waiting for it.
-const KILL_WAIT: Duration = Duration::from_secs(5);
+const KILL_WAIT: Duration = Duration::from_secs(4);
 /// Time for what a worker left behind to end when asked, after a job that ended well.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
 /// How often we look whether what was left behind is gone.
@@ -96,8 +96,9 @@ enum Phase {
     Waiting {
         until: Duration,
     },
-    /// After that: looking whether the devices are there and free.
+    /// The same, while it is not known yet whether the devices are there and free.
     Checking {
+        until: Duration,
         give_up: Duration,
         next_look: Duration,
         told: bool,
@@ -308,7 +309,7 @@ impl Supervisor {
                 self.ask_all_to_stop(now, Stopped::Preempted, todo);
             }
             Phase::Running => self.look(now, todo),
-            Phase::Waiting { until } if now >= until => self.go_on(now, todo),
+            Phase::Waiting { until } if now >= until => self.next_attempt(now, todo),
             Phase::Checking { next_look, .. } if now >= next_look => self.look_at_devices(now, todo),
             Phase::Stopping { deadline, killed: false } if now >= deadline => {
                 for rank in self.running() {
@@ -332,7 +333,10 @@ impl Supervisor {
                 if !*asked {
                     *asked = true;
                     let list = processes.join(", ");
-                    todo.push(Action::Record(Record::Leftovers { processes: processes.clone() }));
+                    todo.push(Action::Record(Record::Leftovers {
+                        attempt: self.attempt,
+                        processes: processes.clone(),
+                    }));
                     todo.push(Action::Tell(format!("the workers left processes behind, which are ended: {list}")));
                     todo.push(Action::SignalLeft(SIGTERM));
                 } else if now >= *deadline + KILL_WAIT {

@@ -112,6 +112,14 @@ fn read(mut pipe: File, stopped: &PipeReader, rank: Rank, mut heard: impl FnMut(
     }
 }
 
+/// What `bytes`, read at once from a pipe of `rank` and ended there, say.
+pub fn understood(rank: Rank, bytes: &[u8]) -> Vec<FromPipe> {
+    let mut lines = Lines::new(rank);
+    let mut told = lines.take(bytes);
+    told.extend(lines.take(b"\n"));
+    told
+}
+
 /// Bytes become messages.
 #[derive(Debug)]
 struct Lines {

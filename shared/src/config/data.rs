@@ -13,12 +13,72 @@ pub struct DataConfig {
     pub instruments: Vec<String>,
     /// Refuse data with more instruments than this.
     pub max_instruments: usize,
+    /// Contracts that follow each other, by what their names begin with; each becomes one instrument.
+    pub continuous: Vec<String>,
+    /// Length in seconds of bars that are made from trades, quotes or books.
+    pub bar_seconds: u64,
+    /// What such bars are made from: `trades`, `quotes`, or `auto`.
+    pub bars_from: String,
+    /// The only publisher to take from DBN files; 0 for all.
+    pub publisher: u64,
+    /// Which column of a table is what, as `NAME=COLUMN`, beside the usual names; `#2` is the second column.
+    pub columns: Vec<String>,
+    /// The sign before decimals in tables: `.`, `,`, or empty for what fits the table.
+    pub decimal: String,
+    /// How far moments without a zone are ahead of UTC, as `-05:00`.
+    pub zone: String,
 }
 
+/// What a column of a table can be.
+const COLUMNS: [&str; 12] =
+    ["time", "clock", "symbol", "open", "high", "low", "close", "volume", "bid", "ask", "price", "size"];
+
 impl DataConfig {
-    pub(super) fn check(&self) -> Refused {
-        require(self.max_instruments > 0, "data.max_instruments", self.max_instruments, "must be at least 1")
+    /// What `columns` says: name and column.
+    pub fn named_columns(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.columns.iter().filter_map(|pair| pair.split_once('=')).map(|(name, column)| (name.trim(), column.trim()))
     }
+
+    /// Seconds that moments without a zone are ahead of UTC.
+    pub fn zone_seconds(&self) -> i64 {
+        zone_seconds(&self.zone).unwrap_or(0)
+    }
+
+    pub(super) fn check(&self) -> Refused {
+        require(self.max_instruments > 0, "data.max_instruments", self.max_instruments, "must be at least 1")?;
+        let seconds = self.bar_seconds;
+        require((1..=86_400 * 7).contains(&seconds), "data.bar_seconds", seconds, "must be from 1 to 604800 (a week)")?;
+        let known = ["auto", "trades", "quotes"].contains(&self.bars_from.as_str());
+        require(known, "data.bars_from", &self.bars_from, "must be auto, trades or quotes")?;
+        require(self.publisher <= u64::from(u16::MAX), "data.publisher", self.publisher, "must be below 65536")?;
+        let known = ["", ".", ","].contains(&self.decimal.as_str());
+        require(known, "data.decimal", &self.decimal, "must be . or , or empty")?;
+        require(zone_seconds(&self.zone).is_some(), "data.zone", &self.zone, "must be as +00:00 or -05:00")?;
+        let named = self.named_columns().count() == self.columns.len();
+        let named = named && self.named_columns().all(|(name, _)| COLUMNS.contains(&name));
+        let reason = format!("must be pairs as \"time=Datum\" or \"close=#5\", of {}", COLUMNS.join(", "));
+        require(named, "data.columns", format!("{:?}", self.columns), &reason)
+    }
+}
+
+fn zone_seconds(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.as_bytes() {
+        [b'+', ..] => (1, &text[1..]),
+        [b'-', ..] => (-1, &text[1..]),
+        _ => return None,
+    };
+    let (hours, minutes) = digits.split_once(':')?;
+    let two = |s: &str| if s.len() == 2 { s.parse::<i64>().ok().filter(|n| *n >= 0) } else { None };
+    let (hours, minutes) = (two(hours)?, two(minutes)?);
+    (hours <= 15 && minutes <= 59).then_some(sign * (hours * 3600 + minutes * 60))
+}
+
+/// `[features]`: what the agent sees of a bar.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeaturesConfig {
+    /// Which ones: names of the set `fox51-v1`, or of own columns of the data; empty for the whole set.
+    pub columns: Vec<String>,
 }
 
 /// `[folds]`: how the span is split, walking forward in time.

@@ -4,6 +4,7 @@
 //! `--hyperopt` file, a `--config` file, `--smoke`, `--set`, flags. A key that `DEFAULT` lacks is refused
 //! with the nearest one it has; a value must have the default's type.
 
+mod cleaning;
 mod data;
 mod dqn;
 mod hyperopt;
@@ -12,7 +13,8 @@ mod network;
 mod ppo;
 mod trainer;
 
-pub use data::{DataConfig, EnvironmentConfig, FoldsConfig};
+pub use cleaning::{CleaningConfig, Policy, Problem};
+pub use data::{DataConfig, EnvironmentConfig, FeaturesConfig, FoldsConfig};
 pub use dqn::{DqnConfig, HeadConfig, PRESETS, Preset};
 pub use hyperopt::hyperopt_layer;
 pub use layers::{Layer, Layers, nearest};
@@ -82,6 +84,10 @@ pub struct Config {
     pub train: TrainConfig,
     /// Where the bars are.
     pub data: DataConfig,
+    /// What is done about bars that cannot be.
+    pub cleaning: CleaningConfig,
+    /// What the agent sees of them.
+    pub features: FeaturesConfig,
     /// How they are split.
     pub folds: FoldsConfig,
     /// What the agent acts in.
@@ -166,6 +172,7 @@ impl Config {
     fn check(&self) -> Result<(), (&'static str, String, String)> {
         self.train.check()?;
         self.data.check()?;
+        self.cleaning.check()?;
         self.folds.check()?;
         self.environment.check()?;
         self.network.check()?;

@@ -7,8 +7,10 @@ use crate::ids::{Attempt, Rank};
 use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
-/// Says that a frame is ours, and in which form.
+/// Says that a frame is ours; its lower half is the form's version.
 const MAGIC: u32 = 0xF0C5_0001;
+/// Where the version stands in [`MAGIC`].
+const VERSION: u32 = 0xFFFF;
 /// No message is longer: the largest, `Fault` and `Welcome`, are a few kilobytes.
 pub const MAX_FRAME: usize = 256 * 1024;
 
@@ -32,6 +34,12 @@ pub enum WireError {
     /// Not one of ours, or damaged.
     #[error("not a foxlaunch frame: {0}")]
     Garbage(String),
+    /// One of ours, in the form of another version.
+    #[error("a frame of version {got}, not {}; build launcher and worker from one source", MAGIC & VERSION)]
+    WrongVersion {
+        /// What the frame says.
+        got: u32,
+    },
     /// From another start of the world.
     #[error("a frame of attempt {got} where attempt {expected} runs")]
     WrongAttempt {
@@ -85,6 +93,9 @@ pub fn decode_any<M: DeserializeOwned>(frame: &[u8]) -> Result<Envelope<M>, Wire
     let head: Result<((u32, Attempt, Rank), usize), _> = bincode::serde::decode_from_slice(frame, bincode_config());
     match head {
         Ok(((MAGIC, _, _), _)) => {}
+        Ok(((magic, _, _), _)) if magic & !VERSION == MAGIC & !VERSION => {
+            return Err(WireError::WrongVersion { got: magic & VERSION });
+        }
         Ok(((magic, _, _), _)) => return Err(WireError::Garbage(format!("it begins with {magic:#x}"))),
         Err(e) => return Err(WireError::Garbage(e.to_string())),
     }
@@ -121,6 +132,8 @@ mod tests {
             Err(WireError::WrongRank { got: Rank(1), expected: Rank(0) })
         );
         assert!(matches!(decode::<FromWorker>(b"GET / HTTP/1.1", Attempt(1), Rank(0)), Err(WireError::Garbage(_))));
+        let other = bincode::serde::encode_to_vec((MAGIC + 1, Attempt(1), Rank(0)), bincode_config()).unwrap();
+        assert_eq!(decode::<FromWorker>(&other, Attempt(1), Rank(0)), Err(WireError::WrongVersion { got: 2 }));
         let long = vec![0; MAX_FRAME + 1];
         assert_eq!(decode::<FromWorker>(&long, Attempt(1), Rank(0)), Err(WireError::TooLong(MAX_FRAME + 1)));
     }

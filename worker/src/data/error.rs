@@ -102,6 +102,14 @@ pub enum DataError {
 }
 
 impl DataError {
+    /// A refusal with the counts of all problems behind it; others as they are.
+    pub(super) fn with_counts(mut self, counts: &str) -> DataError {
+        if let DataError::Refused { reason, .. } = &mut self {
+            *reason = format!("{reason} (in all: {counts})");
+        }
+        self
+    }
+
     /// The exit code of a process that ends because of this: 66 where there is nothing to read, else 65.
     pub fn exit_code(&self) -> i32 {
         match self {

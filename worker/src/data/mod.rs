@@ -3,16 +3,19 @@
 //! A bar's `start_ns` is the *start* of its interval, as in Databento's files; it is known at its end. Intervals
 //! without trades have no bar. Whatever is computed for bar `t` uses bars up to `t` only.
 
+pub mod books;
 mod error;
 pub mod features;
 mod folds;
+mod problems;
 mod readers;
 mod scaler;
 
 pub use error::{DataError, Place};
 pub use folds::{Fold, Part, Purged, purged, walk_forward};
+pub use problems::Problems;
 pub(crate) use readers::moment;
-pub use readers::{SAMPLE_NAME, load};
+pub use readers::{SAMPLE_NAME, load, read_bytes, survey};
 pub use scaler::Scaler;
 
 use foxlaunch_shared::answers::InstrumentSummary;
@@ -79,7 +82,7 @@ impl Bars {
             return Some(format!("{}: bar {t} does not start after bar {}", self.symbol, t - 1));
         }
         let fault = |t| readers::bar_fault([self.open[t], self.high[t], self.low[t], self.close[t]], self.volume[t]);
-        (0..n).find_map(|t| fault(t).map(|reason| format!("{}: bar {t}: {reason}", self.symbol)))
+        (0..n).find_map(|t| fault(t).map(|(_, reason)| format!("{}: bar {t}: {reason}", self.symbol)))
     }
 }
 
@@ -103,16 +106,47 @@ pub struct Dataset {
     feature_names: Arc<[String]>,
     feature_digest: String,
     content_digest: String,
+    problems: Problems,
 }
 
 impl Dataset {
-    /// Bars with the features of [`features`].
+    /// Bars with all features of [`features`].
     pub fn new(source: impl Into<String>, bars: Vec<Bars>) -> Result<Dataset, DataError> {
-        let names = features::TABLE.iter().map(|f| f.name.to_owned()).collect();
-        let matrices = bars.par_iter().map(features::compute).collect();
-        // these features follow from the bars, so the bars alone say what the data are
-        let given = digest_of(&bars, &[]);
-        Dataset::assemble(source.into(), bars, names, matrices, features::WARM_UP, [features::digest(), given])
+        let joined = bars.into_iter().map(|bars| readers::Joined { bars, own: Vec::new() }).collect();
+        Dataset::chosen(source.into(), joined, &[], Problems::default())
+    }
+
+    /// Bars with the features called `columns`, of [`features`] or own ones; all of [`features`] where none is named.
+    fn chosen(
+        source: String,
+        joined: Vec<readers::Joined>,
+        columns: &[String],
+        problems: Problems,
+    ) -> Result<Dataset, DataError> {
+        let chosen = features::Chosen::new(columns);
+        let short = |one: &&readers::Joined| one.own.len() != chosen.own();
+        if let Some(one) = joined.iter().find(short) {
+            let reason = format!(
+                "{} has no columns {}, which features.columns names; names of the set {} are {}",
+                one.bars.symbol,
+                features::own_columns(columns).join(", "),
+                features::NAME,
+                features::TABLE.iter().map(|f| f.name).collect::<Vec<_>>().join(", ")
+            );
+            return Err(DataError::Mismatch { origin: source, reason });
+        }
+        let matrices: Vec<Vec<f32>> = joined.par_iter().map(|one| chosen.compute(&one.bars, &one.own)).collect();
+        let bars: Vec<Bars> = joined.into_iter().map(|one| one.bars).collect();
+        // features that follow from the bars need no word of their own: the bars say what the data are
+        let given = digest_of(&bars, if chosen.own() == 0 { &[] } else { &matrices });
+        let digests = [chosen.digest(), given];
+        let dataset = Dataset::assemble(source, bars, chosen.names(), matrices, chosen.warm_up(), digests)?;
+        Ok(Dataset { problems, ..dataset })
+    }
+
+    /// What was met when the bars were read.
+    pub fn problems(&self) -> &Problems {
+        &self.problems
     }
 
     /// Bars with features computed elsewhere: for each instrument a row-major matrix `[bars][names]`. Every bar is
@@ -156,7 +190,8 @@ impl Dataset {
             instruments.push(Instrument { bars, features, first_usable });
         }
         let (instruments, feature_names) = (instruments.into(), names.into());
-        Ok(Dataset { source, instruments, feature_names, feature_digest, content_digest })
+        let problems = Problems::default();
+        Ok(Dataset { source, instruments, feature_names, feature_digest, content_digest, problems })
     }
 
     /// The instruments, in the order in which every other list has them.

@@ -46,6 +46,16 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
+    /// Says of each file what it holds and what is wrong with it: a line of JSON each, `Ok` with a report, or `Err` with
+    /// an exit code and a reason.
+    Data {
+        /// Resolved settings, as a run folder's config.toml.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// Files, folders or patterns.
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<String>,
+    },
     /// Trains.
     Train {
         /// Resolved settings, as a run folder's config.toml.
@@ -120,6 +130,12 @@ pub fn main_with(registry: Registry) -> ExitCode {
         Some(Verb::Plan { config }) => {
             read_config(&config).and_then(|config| plan(&registry, &config)).and_then(|plan| print_json(&plan))
         }
+        Some(Verb::Data { config, paths }) => read_config(&config).and_then(|config| {
+            for answer in paths.iter().flat_map(|path| data::survey(path, &config)) {
+                print_json(&answer.map_err(|e| (e.exit_code(), e.to_string())))?;
+            }
+            Ok(exit::OK)
+        }),
         Some(Verb::Train { config, run, resume }) => read_config(&config).and_then(|config| {
             let training = std::thread::Builder::new()
                 .name("training".to_owned())
@@ -170,7 +186,7 @@ fn plan(registry: &Registry, config: &Config) -> Result<WorkerPlan, JobError> {
         return task.plan(config);
     }
     registry.market_reward(config)?;
-    let dataset = data::load(&config.data)?;
+    let dataset = data::load(config)?;
     let folds = walk_forward(&dataset, &config.folds)?;
     let mut warnings = warnings::leaps(&dataset);
     let (mut observation, mut actions) = (0, 0);
@@ -202,6 +218,7 @@ fn plan(registry: &Registry, config: &Config) -> Result<WorkerPlan, JobError> {
         parameters: parameters(config, observation, actions, false),
         replay_bytes: registry::memory_bytes::<Market>(config, observation),
         warnings,
+        problems: dataset.problems().by_name(),
     })
 }
 
@@ -238,7 +255,7 @@ fn work(
 ) -> Result<Ending, JobError> {
     let task = registry.task(config)?;
     let reward = registry.market_reward(config)?;
-    let dataset = if task.is_none() { Some(data::load(&config.data)?) } else { None };
+    let dataset = if task.is_none() { Some(data::load(config)?) } else { None };
     let one = |world: &mut World, config: &Config, run: &RunDir| match (task, &dataset) {
         (Some(task), _) => task.train(world, config, run, resume),
         (None, Some(dataset)) => Ok(train_on_market(world, config, dataset, run, resume, reward)?),

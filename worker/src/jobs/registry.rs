@@ -171,6 +171,7 @@ where
             parameters: parameters(config, observation, actions, E::Action::CONTINUOUS),
             replay_bytes: memory_bytes::<E>(config, observation),
             warnings: super::warnings::unlearned(config),
+            problems: Default::default(),
         })
     }
 

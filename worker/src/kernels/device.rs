@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 
 /// The kernels' text.
-const SOURCE: &str = include_str!("flat.cu");
+const SOURCE: &str = concat!(include_str!("flat.cu"), include_str!("layers.cu"), include_str!("losses.cu"));
 /// More blocks than this bring nothing: each thread takes several elements then.
 const MOST_BLOCKS: usize = 2048;
 
@@ -136,6 +136,20 @@ impl Clip {
         let result = stream.clone_dtoh(&self.result)?;
         Ok((result[0], result[1]))
     }
+}
+
+/// Takes `p` the share `take` of the way to `q`, and keeps the share `keep`. The shorter of both decides how many elements.
+pub fn follow(
+    stream: &CudaStream,
+    p: &mut CudaSlice<f32>,
+    q: &CudaSlice<f32>,
+    keep: f32,
+    take: f32,
+) -> Result<(), KernelError> {
+    let (kernel, n) = (function(stream, "follow")?, p.len().min(q.len()) as u64);
+    // SAFETY: the arguments are those of `follow` in flat.cu; both buffers have at least `n` elements.
+    unsafe { stream.launch_builder(&kernel).arg(p).arg(q).arg(&n).arg(&keep).arg(&take).launch(over(n as usize)) }?;
+    Ok(())
 }
 
 /// Sets what rides behind a flat gradient: `rows`, and the `loss` summed over them, which stays on the device.

@@ -51,6 +51,11 @@ extern "C" __global__ void norm_finish(const double *parts, double max_norm, dou
     }
 }
 
+// p <- keep p + take q
+extern "C" __global__ void follow(float *p, const float *q, u64 n, float keep, float take) {
+    FOR_EACH(i, n) p[i] = keep * p[i] + take * q[i];
+}
+
 // What rides behind a flat gradient: the rows of this rank, and the sum of the loss over them.
 extern "C" __global__ void set_extras(float *at, float rows, const float *loss) {
     if (threadIdx.x == 0) {
@@ -99,6 +104,7 @@ extern "C" __global__ void adamw_rates(u64 *steps, const double *settings, float
 extern "C" __global__ void adamw(const u64 *places, unsigned count, const float *g, float *m, float *v,
                                  const double *clip, const float *factors) {
     const u64 *starts = places + count;
+    if (!isfinite(clip[0])) return; // not a step: what made it can still be looked at
     float factor = (float)clip[1];
     float decay = factors[0], beta1 = factors[1], one_minus_beta1 = factors[2], beta2 = factors[3];
     float one_minus_beta2 = factors[4], rate = factors[5], root_scale = factors[6], eps = factors[7];

@@ -33,7 +33,11 @@ pub mod device;
 pub mod device_adamw;
 pub mod dueling;
 pub mod flat;
+#[cfg(feature = "cuda")]
+pub mod layers;
 pub mod linear;
+#[cfg(feature = "cuda")]
+pub mod losses;
 pub mod matrix;
 pub mod moments;
 pub mod noisy;

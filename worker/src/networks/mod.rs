@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`network`] | the list, and where its parameters lie |
 //! | [`host`] | computed by the kernels, on the host |
+//! | `device`, `device_plan` | computed by the kernels, on a CUDA device |
 //! | [`candle_form`] | computed by candle: on GPUs, and the oracle of the tests |
 //! | [`noise`] | one sample of noise for noisy weights |
 //! | [`actor_critic`] | a policy and a value |
@@ -12,6 +13,10 @@
 
 pub mod actor_critic;
 pub mod candle_form;
+#[cfg(feature = "cuda")]
+pub mod device;
+#[cfg(feature = "cuda")]
+pub mod device_plan;
 pub mod host;
 pub mod network;
 pub mod noise;

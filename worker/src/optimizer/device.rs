@@ -97,10 +97,25 @@ impl DeviceAdamW {
             return Err(OptimizerError::Size { moments, gradient, variables: len });
         }
         self.prepare(variables)?;
+        self.step_prepared(gradient, len)
+    }
+
+    /// As [`DeviceAdamW::step`], for parameters in one flat buffer on the device.
+    pub fn step_flat(&mut self, values: &mut CudaSlice<f32>, gradient: &CudaSlice<f32>) -> Result<(), OptimizerError> {
+        let len = self.m.len();
+        if values.len() < len || gradient.len() < len {
+            let gradient = gradient.len();
+            return Err(OptimizerError::Size { moments: len, gradient, variables: values.len() });
+        }
+        self.prepare_flat(values)?;
+        self.step_prepared(gradient, len)
+    }
+
+    fn step_prepared(&mut self, gradient: &CudaSlice<f32>, len: usize) -> Result<(), OptimizerError> {
         self.rates.advance(&self.stream).map_err(kernel)?;
         let Some(places) = &self.places else { return Ok(()) };
         let moments = (&mut self.m, &mut self.v);
-        // SAFETY: `prepare` has just taken the addresses from these variables, which live as long as this call; the
+        // SAFETY: the addresses have just been taken from variables that live as long as the call that does this; the
         // stream is the one that candle works on, so what else reads or writes them comes before or after. Memory that
         // is freed meanwhile is freed in the stream's order too.
         unsafe { adamw(&self.stream, places, &gradient.slice(..len), moments, &self.clip, &self.rates) }
@@ -112,18 +127,28 @@ impl DeviceAdamW {
     /// Sends the device what has changed: settings, and where `variables` lie. Called by [`DeviceAdamW::step`], and
     /// before a captured step is replayed, which cannot do so itself.
     pub(crate) fn prepare(&mut self, variables: &[Var]) -> Result<(), OptimizerError> {
+        let mut now = Vec::with_capacity(variables.len());
+        for variable in variables {
+            now.push((address(variable, &self.stream)?, variable.elem_count()));
+        }
+        self.send(now)
+    }
+
+    /// As [`DeviceAdamW::prepare`], for parameters in one flat buffer.
+    pub(crate) fn prepare_flat(&mut self, values: &CudaSlice<f32>) -> Result<(), OptimizerError> {
+        let address = crate::kernels::layers::address(values, 0, &self.stream);
+        self.send(vec![(address, self.m.len())])
+    }
+
+    fn send(&mut self, places: Vec<(u64, usize)>) -> Result<(), OptimizerError> {
         if self.sent.as_ref() != Some(&self.settings) {
             let s = &self.settings;
             let settings = [s.learning_rate, s.beta1, s.beta2, s.eps, s.weight_decay];
             self.rates.set(&self.stream, &settings).map_err(kernel)?;
             self.sent = Some(self.settings.clone());
         }
-        let mut now = Vec::with_capacity(variables.len());
-        for variable in variables {
-            now.push((address(variable, &self.stream)?, variable.elem_count()));
-        }
-        if self.places.as_ref().is_none_or(|places| !places.are(&now)) {
-            self.places = Some(Places::new(&self.stream, now).map_err(kernel)?);
+        if self.places.as_ref().is_none_or(|there| !there.are(&places)) {
+            self.places = Some(Places::new(&self.stream, places).map_err(kernel)?);
         }
         Ok(())
     }

@@ -21,9 +21,10 @@ use super::collect::{Collected, Collecting};
 use super::learner::{Learner, LearnerSettings, Rows, Update};
 use super::run::{Algorithm, Counters};
 use super::schedule::{due, linear};
-use crate::checkpoint::{self, Loaded};
+use crate::checkpoint::{self, CheckpointError, Loaded};
 use crate::collectives::{Buffer, ReduceOp};
 use crate::environments::Environment;
+use crate::environments::market::MarketState;
 use crate::metrics::Meter;
 use crate::parallel::Shards;
 use crate::replay::{Priorities, Ring, Transition};
@@ -47,6 +48,11 @@ pub struct Dqn<'a, E: Environment> {
     memory: Memory<E::State>,
     /// What this rank alone measured since the last sync point; always empty with averaged gradients.
     local: Local,
+}
+
+/// Reads `bytes` as a run on market bars reads its `state.bin` when it goes on: for trying what damaged bytes do.
+pub fn read_state(bytes: &[u8]) -> Result<(), CheckpointError> {
+    checkpoint::decode::<Memory<MarketState>>(checkpoint::STATE, bytes).map(drop)
 }
 
 /// All that is the same on every rank and goes into `state.bin`.

@@ -122,21 +122,24 @@ impl Update {
 
 /// Scalars that ride behind the gradients: rows, Q and |delta| summed, for each shard its loss and its largest Q, for
 /// each row its priority. A shard writes only its own, and the sum with the others' zeros carries them to all.
-const SUMS: usize = 3;
+pub(super) const SUMS: usize = 3;
 
 /// Both networks and the optimiser.
 pub struct Learner<T = f32> {
-    settings: LearnerSettings,
-    streams: Streams,
-    shards: Shards,
-    batch: usize,
-    online: Model<T>,
-    target: Model<T>,
-    layout: Layout,
-    optimizer: Stepper,
+    /// The updates on a device, once the first is planned: dropped before what they work on.
+    #[cfg(feature = "cuda")]
+    pub(super) device: Option<Box<super::device_update::DeviceUpdate>>,
+    pub(super) settings: LearnerSettings,
+    pub(super) streams: Streams,
+    pub(super) shards: Shards,
+    pub(super) batch: usize,
+    pub(super) online: Model<T>,
+    pub(super) target: Model<T>,
+    pub(super) layout: Layout,
+    pub(super) optimizer: Stepper,
     head: ValueHead<T>,
-    parts: Vec<FlatGradients>,
-    sum: FlatGradients,
+    pub(super) parts: Vec<FlatGradients>,
+    pub(super) sum: FlatGradients,
     now: ModelPass<T>,
     next: ModelPass<T>,
     choosing: ModelPass<T>,
@@ -174,6 +177,8 @@ impl<T: Float> Learner<T> {
             target,
             layout,
             settings,
+            #[cfg(feature = "cuda")]
+            device: None,
         })
     }
 
@@ -246,6 +251,10 @@ impl<T: Float> Learner<T> {
         number: u64,
         rows: &mut dyn FnMut(Range<usize>) -> Rows,
     ) -> Result<Update, TrainError> {
+        #[cfg(feature = "cuda")]
+        if self.is_on_device() {
+            return self.update_on_device(collective, number, rows, false);
+        }
         self.own_gradients(number, rows)?;
         sum_shards(collective, &self.shards, &self.parts, &mut self.sum)?;
         self.step(0..self.shards.count())
@@ -258,6 +267,10 @@ impl<T: Float> Learner<T> {
         number: u64,
         rows: &mut dyn FnMut(Range<usize>) -> Rows,
     ) -> Result<Update, TrainError> {
+        #[cfg(feature = "cuda")]
+        if self.is_on_device() {
+            return self.update_on_device(&mut Solo::new(), number, rows, true);
+        }
         self.own_gradients(number, rows)?;
         let own = Shards::new(self.parts.len(), WorldSize(1), Rank(0))?;
         sum_shards(&mut Solo::new(), &own, &self.parts, &mut self.sum)?;
@@ -356,34 +369,42 @@ impl<T: Float> Learner<T> {
     /// (3) and (4), from the buffer summed over the shards `from`.
     fn step(&mut self, from: Range<usize>) -> Result<Update, TrainError> {
         let extras = self.sum.extras()?;
-        let shards = self.shards.count();
-        let losses = extras[SUMS..SUMS + shards].to_vec();
-        // a shard without rows has no largest value
-        let with_rows = from.filter(|shard| !self.shards.rows(*shard, self.batch).is_empty());
-        let q_max = with_rows.map(|shard| extras[SUMS + shards + shard]).fold(f64::NEG_INFINITY, f64::max);
-        let priorities = extras[SUMS + 2 * shards..].to_vec();
-        let rows = extras[0];
-        if rows == 0.0 {
+        let mut update = self.summary(&extras, from);
+        if update.rows == 0.0 {
             // this rank had no rows, and steps alone: it waits for the next sync point
-            return Ok(Update { losses, q_max, priorities, ..Update::default() });
+            return Ok(update);
         }
-        self.sum.scale(1.0 / rows)?;
+        self.sum.scale(1.0 / update.rows)?;
         let max_norm = self.settings.max_grad_norm;
-        let grad_norm = self.optimizer.norm(&self.sum, max_norm)?;
-        let update = Update { losses, rows, q_sum: extras[1], td_sum: extras[2], q_max, grad_norm, priorities };
-        if !update.loss_sum().is_finite() || !grad_norm.is_finite() {
+        update.grad_norm = self.optimizer.norm(&self.sum, max_norm)?;
+        if !update.loss_sum().is_finite() || !update.grad_norm.is_finite() {
             // not a step: what made it can still be looked at
             return Ok(update);
         }
-        self.online.step(&mut self.optimizer, &mut self.sum, grad_norm, max_norm)?;
+        self.online.step(&mut self.optimizer, &mut self.sum, update.grad_norm, max_norm)?;
         Ok(update)
     }
 
-    fn noise(&self, purpose: &str, number: u64) -> Option<Noise<T>> {
-        self.settings.network.noise.map(|_| match &self.online {
-            Model::Host(host) => Noise::draw(host.network(), &self.streams, purpose, number),
-            Model::Candle(candle) => Noise::draw(candle.network(), &self.streams, purpose, number),
-        })
+    /// What rode behind the gradients, of the shards `from`; the norm is not there yet.
+    pub(super) fn summary(&self, extras: &[f64], from: Range<usize>) -> Update {
+        let shards = self.shards.count();
+        // a shard without rows has no largest value
+        let with_rows = from.filter(|shard| !self.shards.rows(*shard, self.batch).is_empty());
+        let q_max = with_rows.map(|shard| extras[SUMS + shards + shard]).fold(f64::NEG_INFINITY, f64::max);
+        Update {
+            losses: extras[SUMS..SUMS + shards].to_vec(),
+            priorities: extras[SUMS + 2 * shards..].to_vec(),
+            rows: extras[0],
+            q_sum: extras[1],
+            td_sum: extras[2],
+            q_max,
+            grad_norm: 0.0,
+        }
+    }
+
+    pub(super) fn noise(&self, purpose: &str, number: u64) -> Option<Noise<T>> {
+        let network = self.online.network();
+        self.settings.network.noise.map(|_| Noise::draw(network, &self.streams, purpose, number))
     }
 
     /// `count` levels for each of the rows `range`, which the rows' places in the batch decide.

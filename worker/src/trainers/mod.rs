@@ -17,12 +17,17 @@
 //! | `agent` | PPO's policy and value, acting and learning |
 //! | [`normalizer`] | running moments of observations and returns |
 //! | [`model`] | a network where it is computed, on the host or on a GPU |
+//! | `device_model`, `device_update` | the same on a GPU by our own kernels: a network, and an update as one CUDA graph |
 //! | [`stepper`] | clip and AdamW where the parameters are |
 //! | [`schedule`] | what changes as training goes on |
 
 mod agent;
 pub mod collect;
 pub mod control;
+#[cfg(feature = "cuda")]
+pub mod device_model;
+#[cfg(feature = "cuda")]
+mod device_update;
 pub mod dqn;
 mod error;
 pub mod exchange;

@@ -1,4 +1,5 @@
-//! A network where it is computed: on the host by our kernels, on a GPU by candle. A trainer sees no difference: parameters
+//! A network where it is computed: on the host by our kernels, on a GPU by ours or, where one is missing there, by candle. A
+//! trainer sees no difference: parameters
 //! in the order of their names, outputs on the host, and gradients in one flat buffer.
 
 use super::TrainError;
@@ -23,8 +24,11 @@ impl<T: Moment + HostFloat> Float for T {}
 pub enum Model<T> {
     /// On the host.
     Host(HostNetwork<T>),
-    /// On a device.
+    /// On a device, by candle.
     Candle(CandleNetwork),
+    /// On a device, by our kernels.
+    #[cfg(feature = "cuda")]
+    Device(Box<super::device_model::DeviceModel>),
 }
 
 /// What a model computed for one batch.
@@ -66,6 +70,13 @@ impl<T: Float> Model<T> {
     pub fn new(network: Arc<Network>, device: &Device, streams: &Streams) -> Result<Model<T>, TrainError> {
         Ok(match device {
             Device::Cpu => Model::Host(HostNetwork::new(network, streams)),
+            #[cfg(feature = "cuda")]
+            Device::Cuda(_) if T::DTYPE == DType::F32 => {
+                match super::device_model::DeviceModel::new(&network, device, streams)? {
+                    Some(model) => Model::Device(Box::new(model)),
+                    None => Model::Candle(CandleNetwork::new(network, T::DTYPE, device, streams)?),
+                }
+            }
             _ => Model::Candle(CandleNetwork::new(network, T::DTYPE, device, streams)?),
         })
     }
@@ -76,11 +87,21 @@ impl<T: Float> Model<T> {
         Layout::from_named(named)
     }
 
+    /// The list of operations.
+    pub fn network(&self) -> &Network {
+        match self {
+            Model::Host(host) => host.network(),
+            Model::Candle(candle) => candle.network(),
+            #[cfg(feature = "cuda")]
+            Model::Device(model) => model.network.network(),
+        }
+    }
+
     /// Room for what it computes.
     pub fn pass(&self) -> ModelPass<T> {
         match self {
             Model::Host(_) => ModelPass::Host(Pass::new()),
-            Model::Candle(_) => ModelPass::Candle { graph: Vec::new(), outputs: Vec::new(), gradients: Vec::new() },
+            _ => ModelPass::Candle { graph: Vec::new(), outputs: Vec::new(), gradients: Vec::new() },
         }
     }
 
@@ -89,6 +110,8 @@ impl<T: Float> Model<T> {
         match self {
             Model::Host(host) => host.set_noise(noise),
             Model::Candle(candle) => candle.set_noise(noise.as_ref())?,
+            #[cfg(feature = "cuda")]
+            Model::Device(model) => model.set_noise(noise.as_ref())?,
         }
         Ok(())
     }
@@ -127,6 +150,11 @@ impl<T: Float> Model<T> {
                 };
                 *outputs = graph.iter().map(host).collect::<Result<_, _>>()?;
                 *gradients = outputs.iter().map(|output| vec![T::ZERO; output.len()]).collect();
+            }
+            #[cfg(feature = "cuda")]
+            (Model::Device(model), ModelPass::Candle { outputs, .. }) => {
+                let values = model.forward(observations, rows)?;
+                *outputs = vec![values.into_iter().map(|x| T::of(f64::from(x))).collect()];
             }
             _ => return Err(elsewhere()),
         }
@@ -179,6 +207,8 @@ impl<T: Float> Model<T> {
         match self {
             Model::Host(host) => stepper.step_flat(host.values_mut(), gradients, norm, max_norm),
             Model::Candle(candle) => stepper.step(candle.variables(), gradients, norm, max_norm),
+            #[cfg(feature = "cuda")]
+            Model::Device(_) => Err(elsewhere()), // its updates are steps themselves: `device_update`
         }
     }
 
@@ -200,6 +230,8 @@ impl<T: Float> Model<T> {
                     }
                 }
             }
+            #[cfg(feature = "cuda")]
+            (Model::Device(mine), Model::Device(theirs)) => mine.follow(theirs, tau)?,
             _ => return Err(elsewhere()),
         }
         Ok(())
@@ -213,6 +245,11 @@ impl<T: Float> Model<T> {
         match self {
             Model::Host(host) => collective.all_reduce(T::buffer(host.values_mut()), ReduceOp::Avg)?,
             Model::Candle(candle) => weights::average(layout, candle.parameters(), collective)?,
+            #[cfg(feature = "cuda")]
+            Model::Device(model) => {
+                collective
+                    .all_reduce(crate::collectives::Buffer::CudaF32(model.network.values_mut()), ReduceOp::Avg)?;
+            }
         }
         Ok(())
     }
@@ -222,6 +259,8 @@ impl<T: Float> Model<T> {
         Ok(match self {
             Model::Host(host) => checkpoint::flat_bytes(layout, host.values())?,
             Model::Candle(candle) => checkpoint::weights_bytes(layout, candle.parameters())?,
+            #[cfg(feature = "cuda")]
+            Model::Device(model) => checkpoint::flat_bytes(layout, &model.values()?)?,
         })
     }
 
@@ -230,6 +269,12 @@ impl<T: Float> Model<T> {
         match self {
             Model::Host(host) => checkpoint::load_flat(bytes, layout, host.values_mut())?,
             Model::Candle(candle) => checkpoint::load_weights(bytes, layout, candle.parameters())?,
+            #[cfg(feature = "cuda")]
+            Model::Device(model) => {
+                let mut values = vec![0f32; layout.total()];
+                checkpoint::load_flat(bytes, layout, &mut values)?;
+                model.set_values(&values)?;
+            }
         }
         Ok(())
     }
@@ -296,6 +341,8 @@ impl<T: Float> Model<T> {
                 }
                 Ok(all)
             }
+            #[cfg(feature = "cuda")]
+            Model::Device(model) => Ok(model.values()?.into_iter().map(|x| T::of(f64::from(x))).collect()),
         }
     }
 }

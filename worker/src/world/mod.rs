@@ -280,8 +280,8 @@ impl World {
         pulse: Arc<Pulse>,
     ) -> World {
         let collective = Box::new(Counted::new(collective, Arc::clone(&pulse)));
-        let (releases, before) = (Vec::new(), 0);
-        World { pulse, contract, device, collective, line, abort, reported: None, held_back: None, releases, before }
+        let releases = Vec::new();
+        World { pulse, contract, device, collective, line, abort, reported: None, held_back: None, before: 0, releases }
     }
 
     /// Calls `body` with this process as a world of its own, as if there were no others: for work that ranks do apart. What

@@ -1,8 +1,9 @@
 //! What the machine gives: shared memory, open files, disk, a cgroup.
 
 use super::Finding;
-use crate::process::surroundings;
-use std::path::Path;
+use crate::process::identity::Fate;
+use crate::process::{scratch, surroundings};
+use std::path::{Path, PathBuf};
 
 const GIB: f64 = (1u64 << 30) as f64;
 /// Less shared memory than this, and NCCL between several devices may not start: containers give 64 MiB by default.
@@ -31,11 +32,55 @@ pub(super) fn shared_memory() -> Vec<Finding> {
         }
         Err(error) => Finding::warn(ABOUT, format!("/dev/shm: {error}"), "mount a tmpfs there, as NCCL needs it"),
     }];
-    let stale = surroundings::unused_nccl_memory(folder);
-    if !stale.is_empty() {
-        let names: Vec<String> = stale.iter().map(|path| path.display().to_string()).collect();
-        let found = format!("{} of NCCL's objects are left by processes that were killed", names.len());
-        findings.push(Finding::warn(ABOUT, found, format!("rm {}", names.join(" "))));
+    let unused = surroundings::unused_memory(folder);
+    if !unused.stale.is_empty() {
+        let found =
+            format!("{} objects are left by processes that were killed: {}", unused.stale.len(), named(&unused.stale));
+        findings.push(Finding::warn(ABOUT, found, format!("rm {}", named(&unused.stale))));
+    }
+    if !unused.unknown.is_empty() {
+        let found = format!(
+            "{} objects may be left by processes that were killed, or be used by one that cannot be seen from here: {}",
+            unused.unknown.len(),
+            named(&unused.unknown)
+        );
+        findings.push(Finding::warn(ABOUT, found, "remove them only if no other container or user has a job here"));
+    }
+    findings
+}
+
+/// Paths, one behind another, as a shell takes them.
+fn named(paths: &[PathBuf]) -> String {
+    let quoted = |path: &PathBuf| format!("'{}'", path.display().to_string().replace('\'', "'\\''"));
+    paths.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// Folders for sockets whose jobs were killed with both of their outer processes.
+pub(super) fn scratch_folders() -> Vec<Finding> {
+    const ABOUT: &str = "folders of jobs";
+    let roots = [std::env::temp_dir(), "/tmp".into()];
+    let mut all: Vec<(PathBuf, Fate)> = roots.iter().flat_map(|root| scratch::all_in(root)).collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all.dedup_by(|a, b| a.0 == b.0);
+    let of =
+        |fate: Fate| all.iter().filter(|(_, found)| *found == fate).map(|(path, _)| path.clone()).collect::<Vec<_>>();
+    let (alive, gone, unknown) = (of(Fate::Alive), of(Fate::Gone), of(Fate::Unknown));
+    let mut findings = Vec::new();
+    if !gone.is_empty() {
+        let found = format!("{} are left by jobs that were killed: {}", gone.len(), named(&gone));
+        findings.push(Finding::warn(
+            ABOUT,
+            found,
+            format!("the next job removes those beside its own; or rm -r {}", named(&gone)),
+        ));
+    }
+    if !unknown.is_empty() {
+        let found = format!("{} belong to no job that is known here: {}", unknown.len(), named(&unknown));
+        let advice = "they may be another container's or user's; remove them only if no job runs there";
+        findings.push(Finding::warn(ABOUT, found, advice));
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok(ABOUT, format!("{} of running jobs, none left behind", alive.len())));
     }
     findings
 }

@@ -67,12 +67,13 @@ impl Finding {
 type Probe = (&'static str, fn() -> Vec<Finding>);
 
 /// All probes, in the order in which their findings are shown.
-const PROBES: [Probe; 9] = [
+const PROBES: [Probe; 10] = [
     ("driver", gpus::driver),
     ("topology", gpus::topology),
     ("nccl", gpus::nccl),
     ("workers", workers::workers),
     ("shared memory", machine::shared_memory),
+    ("folders of jobs", machine::scratch_folders),
     ("open files", machine::open_files),
     ("disk", machine::disk),
     ("cgroup", machine::cgroup),

@@ -6,7 +6,14 @@ fn ms(n: u64) -> Duration {
 }
 
 fn watching(hang_on: Option<HangOn>) -> Health {
-    Health::new(Policy { init: ms(10_000), step: Some(ms(2000)), hang_on }, WorldSize(2), ms(0))
+    let policy = Policy {
+        init: ms(10_000),
+        step: Some(ms(2000)),
+        checkpoint: Some(ms(20_000)),
+        evaluation: Some(ms(30_000)),
+        hang_on,
+    };
+    Health::new(policy, WorldSize(2), ms(0))
 }
 
 fn health() -> Health {
@@ -29,8 +36,9 @@ fn the_rank_behind_is_named_not_the_one_that_waits() {
     health.beat(ms(0), Rank(0), 7, 8, Phase::Step);
     health.beat(ms(500), Rank(1), 7, 7, Phase::Step);
     assert_eq!(health.deadline(), Some(ms(1000)));
-    assert_eq!(health.still(ms(1000)).len(), 1);
-    assert_eq!(health.still(ms(1500)).len(), 1);
+    assert_eq!(health.still(ms(1000)).unwrap().behind, Rank(1), "rank 0 waits for it");
+    assert_eq!(health.deadline(), Some(ms(1500)));
+    assert_eq!(health.still(ms(1500)), None, "told once");
     assert_eq!(health.deadline(), Some(ms(2000)));
     assert_eq!(health.overdue(ms(1999)), None);
     let finding = health.overdue(ms(2000)).unwrap();
@@ -66,12 +74,14 @@ fn a_beat_without_change_hides_nothing() {
 fn each_phase_has_its_own_budget() {
     let mut health = health();
     health.hello(ms(0), Rank(0));
-    assert!(health.still(ms(5000)).len() == 1 && health.deadline() == Some(ms(10_000)));
+    assert!(health.still(ms(5000)).is_some() && health.deadline() == Some(ms(10_000)));
     health.beat(ms(6000), Rank(0), 1, 1, Phase::Step);
     health.beat(ms(6100), Rank(0), 1, 1, Phase::Checkpoint);
     assert_eq!(health.overdue(ms(15_000)), None);
     health.beat(ms(15_000), Rank(0), 2, 2, Phase::Step);
     assert!(health.overdue(ms(17_000)).is_some());
+    health.beat(ms(17_000), Rank(0), 2, 2, Phase::Evaluate);
+    assert!(health.overdue(ms(46_999)).is_none() && health.overdue(ms(47_000)).is_some());
     health.gone(Rank(0));
     assert_eq!(health.deadline(), None);
 }
@@ -82,10 +92,14 @@ fn a_first_step_that_was_announced_may_take_as_long_as_a_start() {
     health.beat(ms(0), Rank(0), 0, 0, Phase::Step);
     assert_eq!(health.overdue(ms(9999)), None);
     assert!(health.overdue(ms(10_000)).is_some());
-    let policy = Policy { init: ms(10), step: None, hang_on: None };
+    let policy = Policy { init: ms(10), step: None, checkpoint: None, evaluation: None, hang_on: None };
     let mut patient = Health::new(policy, WorldSize(1), ms(0));
     patient.beat(ms(0), Rank(0), 0, 0, Phase::Step);
     assert_eq!(patient.deadline(), None, "without --hang-timeout a program under run has all the time");
+    patient.hello(ms(0), Rank(0));
+    assert_eq!(patient.overdue(ms(10)).map(|finding| finding.behind), Some(Rank(0)), "but to begin");
+    patient.beat(ms(5), Rank(0), 0, 1, Phase::Init);
+    assert_eq!(patient.deadline(), None, "it has, though it tells no steps");
 }
 
 #[test]
@@ -100,15 +114,27 @@ fn who_waits_for_a_checkpoint_of_another_is_not_late_and_counts_anew_after_it() 
 }
 
 #[test]
+fn a_checkpoint_without_end_is_the_fault_of_who_writes_it() {
+    let mut health = health();
+    health.beat(ms(0), Rank(0), 5, 0, Phase::Step);
+    health.beat(ms(0), Rank(1), 5, 0, Phase::Step);
+    health.beat(ms(100), Rank(1), 5, 0, Phase::Checkpoint);
+    assert_eq!(health.overdue(ms(20_099)), None);
+    let finding = health.overdue(ms(20_100)).unwrap();
+    assert_eq!(finding.behind, Rank(1), "rank 0 has stood still for longer, but waits");
+    assert!(finding.words.contains("in a checkpoint at step 5"), "{}", finding.words);
+}
+
+#[test]
 fn standing_still_twice_is_told_twice() {
     let mut health = health();
     health.beat(ms(0), Rank(0), 1, 1, Phase::Step);
-    assert_eq!(health.still(ms(999)), []);
-    assert_eq!(health.still(ms(1100)).len(), 1);
-    assert_eq!(health.still(ms(1200)), [], "once");
+    assert_eq!(health.still(ms(999)), None);
+    assert!(health.still(ms(1100)).is_some());
+    assert_eq!(health.still(ms(1200)), None, "once");
     assert_eq!(health.beat(ms(1300), Rank(0), 2, 2, Phase::Step), Some(ms(1300)));
     assert_eq!(health.beat(ms(1400), Rank(0), 3, 3, Phase::Step), None);
-    assert_eq!(health.still(ms(2500)).len(), 1);
+    assert!(health.still(ms(2500)).is_some());
 }
 
 #[test]

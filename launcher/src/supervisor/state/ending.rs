@@ -35,11 +35,12 @@ impl Supervisor {
                 let (rank, how) = (cause.rank, cause.describe());
                 let shown = crate::plan::duration::show(wait);
                 todo.push(Action::Tell(format!("rank {rank} {how}; restart {used} of {most} in {shown}")));
-                todo.push(Action::Record(Record::Restart { used, most, wait_s: wait.as_secs_f64() }));
+                let (attempt, wait_s) = (self.attempt, wait.as_secs_f64());
+                todo.push(Action::Record(Record::Restart { attempt, used, most, wait_s }));
                 if let Some(why) = without {
                     self.lose(place, why, todo);
                 }
-                self.phase = Phase::Waiting { until: now + wait };
+                self.go_on(now, now + wait, todo);
             }
         }
     }
@@ -60,8 +61,8 @@ impl Supervisor {
         let blamed = cause.as_ref().map(|cause| cause.rank);
         let others = self.exits.iter().filter(|exit| !exit.clean && Some(exit.rank) != blamed);
         let others = others.map(|exit| (exit.rank, exit.describe())).collect();
-        todo.push(Action::Record(Record::End { code }));
         let attempt = self.attempt;
+        todo.push(Action::Record(Record::End { attempt, code }));
         todo.push(Action::Finish(Outcome { attempt, code, cause, stopped_by, others, unkillable }));
     }
 }

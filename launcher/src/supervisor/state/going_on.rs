@@ -14,17 +14,17 @@ const MEMORY_WAIT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 impl Supervisor {
-    /// The wait is over: looks at the devices first where that is possible.
-    pub(super) fn go_on(&mut self, now: Duration, todo: &mut Vec<Action>) {
+    /// Goes on at `until`. The devices are looked at first where that is possible, during the wait, so that it costs no
+    /// time where all is well.
+    pub(super) fn go_on(&mut self, now: Duration, until: Duration, todo: &mut Vec<Action>) {
+        self.phase = Phase::Waiting { until };
         if self.settings.asks_driver {
-            self.phase = Phase::Checking { give_up: now + MEMORY_WAIT, next_look: now, told: false };
+            self.phase = Phase::Checking { until, give_up: until + MEMORY_WAIT, next_look: now, told: false };
             self.look_at_devices(now, todo);
-        } else {
-            self.next_attempt(now, todo);
         }
     }
 
-    fn next_attempt(&mut self, now: Duration, todo: &mut Vec<Action>) {
+    pub(super) fn next_attempt(&mut self, now: Duration, todo: &mut Vec<Action>) {
         self.attempt = self.attempt.next();
         self.begin(now, todo);
     }
@@ -48,7 +48,7 @@ impl Supervisor {
         held: Vec<(Rank, String)>,
         todo: &mut Vec<Action>,
     ) {
-        let Phase::Checking { give_up, .. } = self.phase else { return };
+        let Phase::Checking { until, give_up, .. } = self.phase else { return };
         for (place, why) in lost {
             if !self.places.contains(&place) {
                 continue;
@@ -61,7 +61,8 @@ impl Supervisor {
         let held = held.into_iter().filter(|(place, _)| self.places.contains(place));
         let devices: Vec<String> = held.map(|(_, words)| words).collect();
         if devices.is_empty() {
-            return self.next_attempt(now, todo);
+            self.phase = Phase::Waiting { until };
+            return self.tick(now, todo);
         }
         if now >= give_up {
             return self.look_at_devices(now, todo);

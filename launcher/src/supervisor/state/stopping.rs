@@ -61,7 +61,7 @@ impl Supervisor {
     }
 
     pub(super) fn signal(&mut self, now: Duration, signal: i32, todo: &mut Vec<Action>) {
-        todo.push(Action::Record(Record::Signal { signal }));
+        todo.push(Action::Record(Record::Signal { attempt: self.attempt, signal }));
         if self.settings.checkpoint_signal == Some(signal) {
             self.ask_all_to_stop(now, Stopped::Preempted, todo);
         } else if [SIGINT, SIGTERM, SIGQUIT, SIGHUP].contains(&signal) {
@@ -85,7 +85,7 @@ impl Supervisor {
                 let deadline = now + self.settings.grace;
                 self.phase = Phase::Stopping { deadline, killed: false };
                 let within_ms = self.settings.grace.as_millis() as u64;
-                todo.push(Action::Record(Record::Stop { within_ms }));
+                todo.push(Action::Record(Record::Stop { attempt: self.attempt, within_ms }));
                 let why = if by == Stopped::Preempted { "time is up: " } else { "" };
                 todo.push(Action::Tell(format!(
                     "{why}stopping the workers, at most {}; once more kills them now",

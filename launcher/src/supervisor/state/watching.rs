@@ -32,7 +32,7 @@ impl Supervisor {
 
     fn judge(&mut self, now: Duration, todo: &mut Vec<Action>) {
         let attempt = self.attempt;
-        for Finding { behind: rank, rule, since, words } in self.health.still(now) {
+        if let Some(Finding { behind: rank, rule, since, words }) = self.health.still(now) {
             todo.push(Action::Tell(format!("rank {rank} stands still: {words}")));
             todo.push(Action::Record(Record::Still { attempt, rank, rule, since_s: since.as_secs_f64(), words }));
         }

@@ -79,11 +79,11 @@ fn the_number_of_bars_that_is_asked_for_is_enough_and_hardly_more() {
 
 #[test]
 fn a_person_is_told_of_the_warm_up_and_counts_folds_from_1() {
-    let bars = dataset(&[(0..30).collect()]).instruments()[0].bars.clone();
+    let bars = dataset(&[(0..70).collect()]).instruments()[0].bars.clone();
     let data = Dataset::new("my.csv", vec![bars]).unwrap();
     let error = walk_forward(&data, &config(3, 0.4, 0)).unwrap_err().to_string();
     let warm_up = crate::data::features::WARM_UP;
-    for word in [format!("{} usable bars", 30 - warm_up), format!("need {warm_up} bars before")] {
+    for word in [format!("{} usable bars", 70 - warm_up), format!("need {warm_up} bars before")] {
         assert!(error.contains(&word), "{word}: {error}");
     }
     let error = walk_forward(&dataset(&[(0..100).collect()]), &config(2, 0.4, 30)).unwrap_err().to_string();

@@ -1,31 +1,73 @@
 //! Opening a file: which compression and which format, by its first bytes.
 
-use super::collect::Collector;
 use super::gzip::{Behind, Gzip};
-use super::{dbn, table};
+use super::intake::{Collector, Taken};
+use super::{archive, columnar, dbn, table};
 use crate::data::{DataError, Place};
+use foxlaunch_shared::config::Config;
 use std::cell::Cell;
-use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::rc::Rc;
 
 /// Enough for every magic number, and for a look at a table's first lines.
 const PREFIX: usize = 16 << 10;
 
-/// Reads the bars in the file at `path`.
-pub(super) fn open(path: &Path, wanted: &[String]) -> Result<Collector, DataError> {
+/// Reads the file at `path`; a `survey` counts every problem before it refuses.
+pub(super) fn open(path: &Path, config: &Config, survey: bool) -> Result<Taken, DataError> {
     let no_input = |e: &io::Error| DataError::NoInput { path: path.to_owned(), reason: unreadable(e) };
     let file = std::fs::File::open(path).map_err(|e| no_input(&e))?;
-    read(path, file, wanted)
+    read(path, Source::File(file), config, survey)
 }
 
-/// Reads the bars in `bytes`, the content of the file at `path`.
-pub(super) fn read(path: &Path, bytes: impl Read, wanted: &[String]) -> Result<Collector, DataError> {
+/// What a file's bytes come from.
+pub(super) enum Source<'a> {
+    /// A file.
+    File(std::fs::File),
+    /// Memory.
+    Bytes(Cursor<&'a [u8]>),
+}
+
+impl Read for Source<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Source::File(file) => file.read(buffer),
+            Source::Bytes(bytes) => bytes.read(buffer),
+        }
+    }
+}
+
+impl Seek for Source<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match self {
+            Source::File(file) => file.seek(to),
+            Source::Bytes(bytes) => bytes.seek(to),
+        }
+    }
+}
+
+/// Reads `bytes`, the content of the file at `path`.
+pub(super) fn read(path: &Path, mut bytes: Source<'_>, config: &Config, survey: bool) -> Result<Taken, DataError> {
     let no_input = |reason: String| DataError::NoInput { path: path.to_owned(), reason };
-    let foreign =
-        |what: &str| DataError::Refused { path: path.to_owned(), place: Place::File, reason: what.to_owned() };
+    let mut magic = Vec::new();
+    let look = bytes.by_ref().take(4).read_to_end(&mut magic).and_then(|_| bytes.seek(SeekFrom::Start(0)));
+    look.map_err(|e| no_input(unreadable(&e)))?;
+    let mut collector = Collector::new(path, config, survey);
+    match magic[..] {
+        [] => return Err(no_input("it is empty".to_owned())),
+        [b'P', b'K', 3 | 5, 4 | 6] => archive::read(bytes, &mut collector)?,
+        [b'P', b'A', b'R', b'1'] => columnar::read(bytes, &mut collector)?,
+        _ => content(bytes, path, &mut collector)?,
+    }
+    collector.finish()
+}
+
+/// Reads `bytes`, the content of a file called `name`, that may be compressed.
+pub(super) fn content(bytes: impl Read, name: &Path, collector: &mut Collector) -> Result<(), DataError> {
+    let path = collector.path().to_owned();
+    let no_input = |reason: String| DataError::NoInput { path: path.clone(), reason };
     let mut raw = BufReader::with_capacity(1 << 16, bytes);
-    let magic = raw.fill_buf().map_err(|e| no_input(unreadable(&e)))?;
+    let magic = raw.fill_buf().map_err(|e| collector.refused(Place::Byte(0), broken(&e)))?;
     let unpacked: Box<dyn Read + '_> = match magic {
         [] => return Err(no_input("it is empty".to_owned())),
         [0x1f, 0x8b, ..] => Box::new(Gzip::new(raw)),
@@ -34,26 +76,29 @@ pub(super) fn read(path: &Path, bytes: impl Read, wanted: &[String]) -> Result<C
             Box::new(decoder.map_err(|e| no_input(format!("no memory to decompress it: {e}")))?)
         }
         [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
-            return Err(foreign("it begins as the old DBZ format does; convert it to DBN"));
+            let reason = "it begins as the old DBZ format does; convert it to DBN";
+            return Err(collector.refused(Place::Byte(0), reason));
         }
-        [b'P', b'K', 3, 4, ..] => return Err(foreign("it is a zip archive; unpack it first")),
-        [b'P', b'A', b'R', b'1', ..] => return Err(foreign("it is a Parquet file; convert it to CSV or DBN")),
         _ => Box::new(raw),
     };
     let count = Rc::new(Cell::new(0));
     let mut stream = Stream { inner: unpacked, count: Rc::clone(&count) };
     let mut prefix = Vec::new();
-    let mut collector = Collector::new(path, wanted);
     let cut = |e: &io::Error| collector.refused(Place::Byte(count.get()), broken(e));
     stream.by_ref().take(PREFIX as u64).read_to_end(&mut prefix).map_err(|e| cut(&e))?;
     let whole = Cursor::new(&prefix).chain(stream);
     match &prefix[..] {
-        [] => return Err(foreign("it is compressed, and empty inside")),
-        [b'D', b'B', b'N', ..] => dbn::read(whole, &mut collector)?,
-        text if text.contains(&0) => return Err(foreign("it is neither DBN nor text with columns")),
-        _ => table::read(&prefix, whole, &count, path, &mut collector)?,
+        [] => Err(collector.refused(Place::File, "it is compressed, and empty inside")),
+        [b'D', b'B', b'N', ..] => dbn::read(whole, collector),
+        text if text.contains(&0) => {
+            let reason = "it is neither DBN with its metadata, nor Parquet, nor text with columns";
+            Err(collector.refused(Place::Byte(0), reason))
+        }
+        _ => {
+            collector.what.format = "csv";
+            table::read(&prefix, whole, &count, name, collector)
+        }
     }
-    Ok(collector)
 }
 
 /// A decompressed stream that counts its bytes.

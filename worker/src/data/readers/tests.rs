@@ -1,10 +1,25 @@
 use super::*;
+use foxlaunch_shared::config::{Layer, Layers};
 use foxlaunch_shared::exit;
 use proptest::prelude::*;
 use std::io::Write;
 
-fn config(path: &Path) -> DataConfig {
-    DataConfig { path: path.to_str().unwrap().to_owned(), instruments: Vec::new(), max_instruments: 64 }
+/// The defaults with `pairs`, as `KEY=VALUE`, over them.
+pub(super) fn settings(pairs: &[&str]) -> Config {
+    let mut layers = Layers::new();
+    layers.push(Layer::from_pairs("test", pairs.iter().copied()).unwrap()).unwrap();
+    layers.resolve().unwrap().0
+}
+
+fn config(path: &Path) -> Config {
+    let mut config = Config::default();
+    config.data.path = path.to_str().unwrap().to_owned();
+    config
+}
+
+/// Bytes as a file of that name.
+fn read(name: &str, bytes: &[u8]) -> Result<intake::Taken, DataError> {
+    file::read(Path::new(name), file::Source::Bytes(Cursor::new(bytes)), &Config::default(), false)
 }
 
 pub(super) fn load_path(path: &Path) -> Result<Dataset, DataError> {
@@ -45,7 +60,7 @@ Date,Symbol,Open,High,Low,Close,Volume
 
 #[test]
 fn the_sample_is_in_the_binary() {
-    let config = DataConfig { path: String::new(), instruments: Vec::new(), max_instruments: 64 };
+    let mut config = Config::default();
     let data = load(&config).unwrap();
     assert_eq!(data.source, SAMPLE_NAME);
     let [goog, ibm] = data.instruments() else { panic!("two instruments") };
@@ -60,7 +75,8 @@ fn the_sample_is_in_the_binary() {
     }
     let year = data.periods_per_year();
     assert!((250.0..253.0).contains(&year), "{year}");
-    let one = load(&DataConfig { instruments: vec!["IBM".to_owned()], ..config }).unwrap();
+    config.data.instruments = vec!["IBM".to_owned()];
+    let one = load(&config).unwrap();
     assert_eq!(one.instruments(), std::slice::from_ref(ibm));
 }
 
@@ -83,10 +99,11 @@ fn a_table_is_read_with_its_instruments_plain_or_compressed() {
 #[test]
 fn instruments_are_chosen_by_name() {
     let folder = written(&[("bars.csv", TABLE.as_bytes())]);
-    let wanted = |names: &[&str], max_instruments| DataConfig {
-        instruments: names.iter().map(|s| (*s).to_owned()).collect(),
-        max_instruments,
-        ..config(folder.path())
+    let wanted = |names: &[&str], max_instruments| {
+        let mut config = config(folder.path());
+        config.data.instruments = names.iter().map(|s| (*s).to_owned()).collect();
+        config.data.max_instruments = max_instruments;
+        config
     };
     assert_eq!(load(&wanted(&["B"], 1)).unwrap().instruments().len(), 1);
     let message = load(&wanted(&["B", "C"], 9)).unwrap_err().to_string();
@@ -160,7 +177,7 @@ fn bars_that_cannot_be_are_refused_with_their_row() {
     assert!(refusal("a,b\n1,2\n").contains("no line names the columns"));
     assert!(refusal("date,open,open,high,low,close\n").contains("two columns open"));
     assert!(refusal("date,open,high,low,close\n").contains("it holds no bars"));
-    assert!(refusal("date\0open").contains("neither DBN nor text"));
+    assert!(refusal("date\0open").contains("neither DBN with its metadata"));
     assert!(refusal("PK\x03\x04rest").contains("zip"));
 }
 
@@ -186,7 +203,7 @@ fn cut_compression_is_an_error_at_every_length() {
     let gz = gzip(TABLE.as_bytes());
     for (name, bytes) in [("x.csv.zst", zst), ("x.csv.gz", gz), ("x.dbn", made_dbn())] {
         for end in 1..bytes.len() {
-            let read = file::read(Path::new(name), &bytes[..end], &[]);
+            let read = read(name, &bytes[..end]);
             let whole_records =
                 name == "x.dbn" && (bytes.len() - end).is_multiple_of(56) && bytes.len() - end <= 3 * 56;
             assert_eq!(read.is_ok(), whole_records, "{name} cut at {end}");
@@ -203,8 +220,8 @@ fn cut_compression_is_an_error_at_every_length() {
 fn what_follows_a_gzip_stream_is_counted_and_more_members_are_read() {
     let (head, tail) = TABLE.split_at(60);
     let members = [gzip(head.as_bytes()), gzip(tail.as_bytes())].concat();
-    let read = |bytes: &[u8]| file::read(Path::new("x.csv.gz"), bytes, &[]);
-    let seen = |bytes: &[u8]| read(bytes).map(Collector::finish).unwrap().1.iter().map(|c| c.bars.len()).sum::<usize>();
+    let read = |bytes: &[u8]| read("x.csv.gz", bytes);
+    let seen = |bytes: &[u8]| read(bytes).unwrap().chunks.iter().map(|c| c.bars.len()).sum::<usize>();
     assert_eq!((seen(&members), seen(&gzip(TABLE.as_bytes()))), (5, 5));
     for garbage in [&b"x"[..], b"garbage", &[0; 512], &[7; 100_000]] {
         let error = read(&[&members[..], garbage].concat()).map(|_| ()).unwrap_err();
@@ -289,21 +306,21 @@ proptest! {
 
     #[test]
     fn damaged_tables_never_panic(bytes in mutated(TABLE.as_bytes().to_vec())) {
-        let _ = file::read(Path::new("x"), &bytes[..], &[]);
+        let _ = read("x", &bytes);
     }
 
     #[test]
     fn damaged_gzip_never_panics(bytes in mutated(gzip(TABLE.as_bytes()))) {
-        let _ = file::read(Path::new("x"), &bytes[..], &[]);
+        let _ = read("x", &bytes);
     }
 
     #[test]
     fn damaged_dbn_never_panics(bytes in mutated(made_dbn())) {
-        let _ = file::read(Path::new("x"), &bytes[..], &[]);
+        let _ = read("x", &bytes);
     }
 
     #[test]
     fn damaged_zstd_never_panics(bytes in mutated(zstd::encode_all(&made_dbn()[..], 1).unwrap())) {
-        let _ = file::read(Path::new("x"), &bytes[..], &[]);
+        let _ = read("x", &bytes);
     }
 }

@@ -1,31 +1,77 @@
-//! Moments as text and as nanoseconds since 1970, UTC. A moment without a zone is taken as UTC.
+//! Moments as text and as nanoseconds since 1970, UTC. A moment without a zone is taken as UTC, or as the caller says.
 
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
-/// Reads a date (2024-03-01, 2024/03/01, 20240301, 01.03.2024, and US 3/1/2024), with or without a time of day
-/// (14:30, 14:30:00.123, 143000) and a zone (Z, UTC, +01:00), or seconds, milli-, micro- or nanoseconds since 1970,
-/// told apart by their size.
+/// Reads a date (2024-03-01, 2024/03/01, 20240301, 01.03.2024, US 3/1/2024, Mar 1, 2024 and 1-Mar-24), with or without
+/// a time of day (14:30, 14:30:00.123, 143000) and a zone (Z, UTC, +01:00), or seconds, milli-, micro- or nanoseconds
+/// since 1970, told apart by their size.
+#[cfg(test)]
 pub(super) fn parse(text: &str) -> Result<i64, String> {
+    parse_in(text, 0)
+}
+
+/// As [`parse`], where a moment without a zone is `ahead` seconds ahead of UTC.
+pub(super) fn parse_in(text: &str, ahead: i64) -> Result<i64, String> {
     let text = text.trim();
-    let unreadable = || {
+    let read = || {
+        if let Some(stamp) = stamp(text, ahead) {
+            return stamp;
+        }
+        let (days, rest) = named_month(text).or_else(|| {
+            let (date, rest) = match text.find([' ', 'T', 't']) {
+                Some(at) => (&text[..at], text[at + 1..].trim_start()),
+                None => (text, ""),
+            };
+            Some((date_days(date)?, rest))
+        })?;
+        let (ns, zone) = if rest.is_empty() { (0, None) } else { clock_ns(rest)? };
+        days.checked_mul(DAY)?.checked_add(ns)?.checked_sub(zone.unwrap_or(ahead) * SECOND)
+    };
+    read().ok_or_else(|| {
         format!("{text:?} is no moment that is read; write 2024-03-01, 2024-03-01 14:30:00 or nanoseconds since 1970")
+    })
+}
+
+/// A date with its month's name in English, and what follows it: Mar 1, 2024 or 1-Mar-2024; of two digits of a year, 69 to
+/// 99 are in the last century, as POSIX has it.
+fn named_month(text: &str) -> Option<(i64, &str)> {
+    const NAMES: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+    let month = |word: &str| {
+        let word = word.to_ascii_lowercase();
+        let at = NAMES.iter().position(|name| word.get(..3) == Some(*name))?;
+        let long = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october"];
+        let long = long.iter().chain(&["november", "december"]).nth(at)?;
+        (word.len() == 3 || word == *long).then_some(at as i64 + 1)
     };
-    if let Some(ns) = stamp(text) {
-        return ns.ok_or_else(unreadable);
-    }
-    let (date, rest) = match text.find([' ', 'T', 't']) {
-        Some(at) => (&text[..at], text[at + 1..].trim_start()),
-        None => (text, ""),
+    let mut rest = text;
+    let mut word = || {
+        let from = rest.trim_start_matches([' ', ',', '-', '/']);
+        let end = from.find([' ', ',', '-', '/', 'T']).unwrap_or(from.len());
+        let (word, behind) = from.split_at_checked(end)?;
+        rest = behind;
+        Some(word)
     };
-    let days = date_days(date).ok_or_else(unreadable)?;
-    let ns = if rest.is_empty() { Some(0) } else { clock_ns(rest) };
-    let ns = ns.ok_or_else(unreadable)?;
-    days.checked_mul(DAY).and_then(|d| d.checked_add(ns)).ok_or_else(unreadable)
+    let (a, b, c) = (word()?, word()?, word()?);
+    let number = |s: &str, most: usize| {
+        let fits = (1..=most).contains(&s.len()) && s.bytes().all(|b| b.is_ascii_digit());
+        fits.then(|| s.parse::<i64>().ok())?
+    };
+    let year = match c.len() {
+        4 => number(c, 4)?,
+        2 => number(c, 2).map(|y| if y < 69 { 2000 + y } else { 1900 + y })?,
+        _ => return None,
+    };
+    let days = match (month(a), month(b)) {
+        (Some(m), None) => civil(year, m, number(b, 2)?)?,
+        (None, Some(m)) => civil(year, m, number(a, 2)?)?,
+        _ => return None,
+    };
+    Some((days, rest.trim_start_matches([' ', ',', 'T'])))
 }
 
 /// Text without any mark of a date: a number since 1970, or digits run together. `None` for other text.
-fn stamp(text: &str) -> Option<Option<i64>> {
+fn stamp(text: &str, ahead: i64) -> Option<Option<i64>> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
     if !digits(whole) || !digits(fraction) || whole.is_empty() {
@@ -33,11 +79,13 @@ fn stamp(text: &str) -> Option<Option<i64>> {
     }
     let century = whole.starts_with("19") || whole.starts_with("20");
     if century && fraction.is_empty() && whole.len() == 8 {
-        return Some(date_days(whole).and_then(|d| d.checked_mul(DAY)));
+        return Some(date_days(whole).and_then(|d| d.checked_mul(DAY)?.checked_sub(ahead * SECOND)));
     }
     if century && fraction.is_empty() && whole.len() == 14 {
         let (days, ns) = (date_days(&whole[..8]), clock_ns(&whole[8..]));
-        return Some(days.zip(ns).and_then(|(d, ns)| d.checked_mul(DAY)?.checked_add(ns)));
+        let read =
+            days.zip(ns).and_then(|(d, (ns, _))| d.checked_mul(DAY)?.checked_add(ns)?.checked_sub(ahead * SECOND));
+        return Some(read);
     }
     let Ok(number) = whole.parse::<i64>() else { return Some(None) };
     // each unit covers 1973 to 5138 or more
@@ -71,8 +119,8 @@ fn date_days(text: &str) -> Option<i64> {
     }
 }
 
-/// Nanoseconds since midnight UTC of a time of day, perhaps with a zone: beyond a day where the zone moves it there.
-fn clock_ns(text: &str) -> Option<i64> {
+/// Nanoseconds since midnight of a time of day, and how many seconds its zone is ahead of UTC, where it has one.
+fn clock_ns(text: &str) -> Option<(i64, Option<i64>)> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')).unwrap_or(text.len());
     let (clock, zone) = (&text[..end], text[end..].trim());
     let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
@@ -91,13 +139,14 @@ fn clock_ns(text: &str) -> Option<i64> {
         return None;
     }
     let part: i64 = format!("{fraction:0<9.9}").parse().ok()?;
-    Some((hour * 3600 + minute * 60 + second - zone_seconds(zone)?) * SECOND + part)
+    Some(((hour * 3600 + minute * 60 + second) * SECOND + part, zone_seconds(zone)?))
 }
 
-/// Seconds that a zone is ahead of UTC.
-fn zone_seconds(zone: &str) -> Option<i64> {
+/// Seconds that a zone is ahead of UTC; none in it where there is no zone.
+fn zone_seconds(zone: &str) -> Option<Option<i64>> {
     let (sign, digits) = match zone {
-        "" | "Z" | "z" | "UTC" | "GMT" => return Some(0),
+        "" => return Some(None),
+        "Z" | "z" | "UTC" | "GMT" => return Some(Some(0)),
         _ => (if zone.starts_with('-') { -1 } else { 1 }, zone.strip_prefix(['+', '-'])?),
     };
     let digits: String = digits.chars().filter(|c| *c != ':').collect();
@@ -105,7 +154,7 @@ fn zone_seconds(zone: &str) -> Option<i64> {
         return None;
     }
     let (hours, minutes): (i64, i64) = (digits[..2].parse().ok()?, digits[2..].parse().unwrap_or(0));
-    (hours <= 15 && minutes <= 59).then_some(sign * (hours * 3600 + minutes * 60))
+    (hours <= 15 && minutes <= 59).then_some(Some(sign * (hours * 3600 + minutes * 60)))
 }
 
 /// Days since 1970 of a date in the Gregorian calendar, if there is such a date
@@ -174,6 +223,14 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(expected), "{text}");
         }
+        for text in ["Mar 4, 2024", "March 4, 2024", "4-Mar-24", "4-Mar-2024", "04 mar 2024", "Mar 4, 2024 00:00"] {
+            assert_eq!(parse(text), parse("2024-03-04"), "{text}");
+        }
+        assert_eq!(parse("3-Jan-99"), parse("1999-01-03"));
+        assert_eq!(parse_in("2024-03-04 09:30", -5 * 3600), Ok(expected));
+        assert_eq!(parse_in("20240304093000", -5 * 3600), Ok(expected));
+        assert_eq!(parse_in("2024-03-04 14:30Z", -5 * 3600), Ok(expected));
+        assert_eq!(parse_in("1709562600", -5 * 3600), Ok(expected));
         assert_eq!(parse("2024-02-29"), Ok(19_782 * DAY));
         assert_eq!(parse("20240229"), Ok(19_782 * DAY));
         assert_eq!(parse("1969-12-31 23:59:59.5"), Ok(-SECOND / 2));
@@ -191,7 +248,9 @@ mod tests {
             "2024-13-01",
             "13/1/2024",
             "03-04-2024",
-            "3-Jan-22",
+            "3-Jax-22",
+            "3-Jan-222",
+            "Mar 32, 2024",
             "2024-03-04 25:00",
             "2024-03-04 1:30 PM",
             "2024-03-04 14:30:00 EST",

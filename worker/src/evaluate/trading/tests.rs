@@ -1,6 +1,6 @@
 use super::*;
 use crate::data::{Bars, Dataset, Part, Scaler, walk_forward};
-use foxlaunch_shared::config::{Config, DataConfig, EnvironmentConfig};
+use foxlaunch_shared::config::{Config, EnvironmentConfig};
 
 fn bars(symbol: &str, first: i64, closes: &[f64]) -> Bars {
     // each bar opens where the one before closed
@@ -122,7 +122,7 @@ fn batches_are_padded_and_in_order() {
 #[test]
 fn chance_trades_as_much_as_the_policy_and_is_the_same_each_time() {
     let config = Config::default();
-    let data = crate::data::load(&DataConfig { ..config.data }).unwrap();
+    let data = crate::data::load(&config).unwrap();
     let fold = walk_forward(&data, &config.folds).unwrap().remove(1);
     let scaler = Scaler::fit(&data, &fold.train);
     let market = Market::new(&data, &fold.test, &scaler, &config.environment).unwrap();

@@ -221,7 +221,7 @@ fn changed_data_are_refused_on_resume_and_other_settings_before_them() {
             text += &format!("{},{price},{price},{price},{price},1\n", 1_000_000_000 + 86_400 * t);
         }
         std::fs::write(&file, text).unwrap();
-        crate::data::load(&config.data).unwrap()
+        crate::data::load(&config).unwrap()
     };
     let go = |config: &Config, data: &Dataset, resume: bool| {
         as_ranks(2, |mut world| train_with_preloaded_data(&mut world, config, data, &run, resume))

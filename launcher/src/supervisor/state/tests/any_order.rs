@@ -7,11 +7,18 @@ fn any_event(world: u32) -> impl Strategy<Value = Event> {
     let place = (1..4u32, 0..world + 1).prop_map(|(attempt, rank)| (Attempt(attempt), Rank(rank)));
     let (of_signs, of_devices) = (place.clone(), place.clone());
     let how = prop_oneof![Just(Ended::Code(0)), (1..256).prop_map(Ended::Code), (1..32).prop_map(Ended::Signal)];
+    let phase = prop_oneof![Just(Busy::Init), Just(Busy::Step), Just(Busy::Checkpoint), Just(Busy::Evaluate)];
     let message = prop_oneof![
         Just(FromWorker::Ready),
         Just(FromWorker::Bye),
         any::<bool>().prop_map(move |told| hello(world, told)),
-        Just(FromWorker::Progress { step: 1, collectives: 1, phase: Busy::Step, display: None }),
+        (0..3u64, 0..3u64, phase).prop_map(|(step, collectives, phase)| FromWorker::Progress {
+            step,
+            collectives,
+            phase,
+            display: None
+        }),
+        (0..9u64).prop_map(|step| FromWorker::Checkpointed { step, path: String::new() }),
         Just(FromWorker::Fault(Fault { message: "x".into(), code: 92, blames: Some(Rank(0)) })),
     ];
     prop_oneof![
@@ -35,6 +42,44 @@ fn any_event(world: u32) -> impl Strategy<Value = Event> {
     ]
 }
 
+/// What happens next.
+#[derive(Clone, Debug)]
+enum Step {
+    Any(Event),
+    /// All workers of the present attempt run, this one fails, and all are gone.
+    Fails(Rank),
+    /// The driver answers about the present attempt's devices, and time passes.
+    Answers(Vec<(Rank, String)>, Vec<(Rank, String)>),
+}
+
+impl Step {
+    fn events(self, job: &Supervisor) -> Vec<Event> {
+        let attempt = job.attempt;
+        match self {
+            Step::Any(event) => vec![event],
+            Step::Fails(who) => {
+                let ranks = || job.world.ranks();
+                let how = |rank| Ended::Signal(if rank == who { 9 } else { SIGTERM });
+                let spawned = ranks().map(|rank| Event::Spawned { attempt, rank, pid: 5 });
+                let first = Event::Exited { attempt, rank: who, how: how(who) };
+                let rest = ranks().filter(|rank| *rank != who);
+                let rest = rest.map(|rank| Event::Exited { attempt, rank, how: how(rank) });
+                spawned.chain([first]).chain(rest).chain([Event::Left(vec![])]).collect()
+            }
+            Step::Answers(lost, held) => vec![Event::Devices { attempt, lost, held }, Event::Tick],
+        }
+    }
+}
+
+fn any_step(world: u32) -> impl Strategy<Value = Step> {
+    let found = || proptest::collection::vec((0..world).prop_map(|place| (Rank(place), "x".to_owned())), 0..2);
+    prop_oneof![
+        12 => any_event(world).prop_map(Step::Any),
+        2 => (0..world).prop_map(|rank| Step::Fails(Rank(rank))),
+        2 => (found(), found()).prop_map(|(lost, held)| Step::Answers(lost, held)),
+    ]
+}
+
 proptest! {
     /// Whatever happens in whatever order: no action is aimed at another attempt, at a worker that does not exist,
     /// or at one that is gone; and once every worker's end is told and nothing is left, the job ends, with a code
@@ -46,7 +91,7 @@ proptest! {
         least in 1..5u32,
         asks_driver: bool,
         hang_on in prop_oneof![Just(None), Just(Some(HangOn::Silence)), Just(Some(HangOn::Cpu))],
-        events in proptest::collection::vec(any_event(5), 0..60),
+        steps in proptest::collection::vec(any_step(5), 0..60),
     ) {
         let mut job = job(world);
         job.settings.health.hang_on = hang_on;
@@ -55,9 +100,12 @@ proptest! {
         job.settings.asks_driver = asks_driver;
         let mut check = Check::default();
         let mut now = ms(0);
-        for event in [Event::Begin].into_iter().chain(events) {
-            now += ms(100);
-            check.step(&mut job, now, event)?;
+        check.step(&mut job, now, Event::Begin)?;
+        for step in steps {
+            now += ms(if matches!(step, Step::Answers(..)) { 20_000 } else { 100 });
+            for event in step.events(&job) {
+                check.step(&mut job, now, event)?;
+            }
         }
         // From here on all goes well, in as many attempts as it takes.
         for _ in 0..restarts + 2 {

@@ -1,0 +1,83 @@
+//! Which launches a pass takes: operations sorted into levels, each of which needs only what those before it gave.
+
+use crate::kernels::device::KernelError;
+use crate::kernels::layers::{Dueling, Group, Product};
+use cudarc::driver::CudaStream;
+use std::sync::Arc;
+
+/// Operations by level.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    levels: Vec<Level>,
+}
+
+/// Operations that do not depend on each other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Level {
+    pub(super) products: Vec<Product>,
+    /// With whether it is the way back.
+    pub(super) dueling: Vec<(Dueling, bool)>,
+}
+
+impl Plan {
+    /// Level `level`, made if it is not there.
+    pub(super) fn at(&mut self, level: usize) -> &mut Level {
+        if self.levels.len() <= level {
+            self.levels.resize_with(level + 1, Level::default);
+        }
+        &mut self.levels[level]
+    }
+
+    /// Both plans in the same launches, level by level. They must not depend on each other.
+    pub fn beside(mut self, other: Plan) -> Plan {
+        for (level, theirs) in other.levels.into_iter().enumerate() {
+            let mine = self.at(level);
+            mine.products.extend(theirs.products);
+            mine.dueling.extend(theirs.dueling);
+        }
+        self
+    }
+
+    /// The launches, ready to be enqueued again and again.
+    pub fn ready(self, stream: &Arc<CudaStream>) -> Result<Launches, KernelError> {
+        let ready = |level: Level| Ok((Group::new(stream, &level.products)?, level.dueling));
+        Ok(Launches { levels: self.levels.into_iter().map(ready).collect::<Result<_, KernelError>>()? })
+    }
+}
+
+/// What is launched for one level: its products, and what else there is.
+type Launch = (Option<Group>, Vec<(Dueling, bool)>);
+
+/// Launches with all their addresses.
+#[derive(Debug)]
+pub struct Launches {
+    levels: Vec<Launch>,
+}
+
+impl Launches {
+    /// How many launches they are.
+    pub fn count(&self) -> usize {
+        self.levels.iter().map(|(group, dueling)| usize::from(group.is_some()) + dueling.len()).sum()
+    }
+
+    /// Enqueues all.
+    ///
+    /// # Safety
+    ///
+    /// The networks, passes and gradients that the plan was made of must be alive, on the device of `stream`, until the
+    /// launches have ended, and nothing else may write to them meanwhile.
+    pub unsafe fn enqueue(&self, stream: &CudaStream) -> Result<(), KernelError> {
+        for (group, dueling) in &self.levels {
+            if let Some(group) = group {
+                // SAFETY: the addresses are those of the buffers that the caller answers for; a level's results do not
+                // overlap, since a slot is written by one operation, or by several on different levels.
+                unsafe { group.launch(stream) }?;
+            }
+            for (dueling, backward) in dueling {
+                // SAFETY: as above.
+                unsafe { dueling.launch(stream, *backward) }?;
+            }
+        }
+        Ok(())
+    }
+}

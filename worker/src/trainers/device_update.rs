@@ -1,0 +1,311 @@
+//! One update of [`learner`](super::learner) wholly on a CUDA device: the batch goes up in one copy, a score of launches
+//! follow, and what the host needs comes back in one. After a few updates they are captured as one CUDA graph, the
+//! all-reduce included. For plain and categorical values; quantiles are computed by candle.
+//!
+//! ```text
+//! input      noise of both networks | for each owned shard: S, S', rewards, discounts, weights, actions
+//! forward    online (S, and S' where it chooses) beside target (S'), level by level
+//! loss       costs and slopes of all rows, then the gradient by all parameters
+//! average    over all ranks, divided by the rows of the whole batch; norm, clip, AdamW
+//! ```
+
+use super::TrainError;
+use super::device_model::driver;
+use super::learner::{Learner, Rows, SUMS, Update};
+use super::model::{Float, Model};
+use super::stepper::Stepper;
+use crate::collectives::{Collective, Solo};
+use crate::kernels::device as kernels;
+use crate::kernels::layers::address;
+use crate::kernels::losses::{Outputs, QLoss, extras};
+use crate::networks::Head;
+use crate::networks::device::DevicePass;
+use crate::networks::device_plan::Launches;
+use crate::parallel::{Shards, Values, sum_shards};
+use cudarc::driver::{CudaGraph, CudaSlice, CudaStream, sys};
+use foxlaunch_shared::ids::{Rank, WorldSize};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Updates before the capture: the first forms what NCCL and the driver form at their first call.
+const WARM_UP: u64 = 3;
+/// Rewards, discounts, weights and actions.
+const META: usize = 4;
+/// `q_extras` in losses.cu writes rows, Q and |delta| before what each shard has.
+const _: () = assert!(SUMS == 3);
+
+/// What an update on the device is made of. Its graph goes first when it is dropped.
+pub(super) struct DeviceUpdate {
+    graph: Option<CudaGraph>,
+    capture: bool,
+    taken: u64,
+    stream: Arc<CudaStream>,
+    loss: QLoss,
+    double: bool,
+    /// As the module's page draws it.
+    input: CudaSlice<f32>,
+    staging: Vec<f32>,
+    noise: usize,
+    slots: Vec<Slot>,
+}
+
+/// One owned shard.
+struct Slot {
+    shard: usize,
+    range: Range<usize>,
+    /// Where its part of the input begins.
+    start: usize,
+    online: DevicePass,
+    target: DevicePass,
+    forward: Launches,
+    backward: Launches,
+    costs: CudaSlice<f32>,
+}
+
+impl DeviceUpdate {
+    /// Plans the updates of `learner`, whose networks are on a device.
+    fn new<T: Float>(learner: &mut Learner<T>) -> Result<DeviceUpdate, TrainError> {
+        let (Model::Device(online), Model::Device(target)) = (&learner.online, &learner.target) else {
+            return Err(TrainError::Unsupported("the networks are not on a device".into()));
+        };
+        let settings = &learner.settings;
+        let (width, atoms) = (settings.network.observation, settings.network.head.atoms());
+        debug_assert!(!matches!(settings.head.head, Head::Quantile { .. }), "quantiles have no CUDA form");
+        let stream = Arc::clone(&online.stream);
+        let noise = if settings.network.noise.is_some() { online.network.noise_len() } else { 0 };
+        let ranges: Vec<_> =
+            learner.shards.owned().map(|shard| (shard, learner.shards.rows(shard, learner.batch))).collect();
+        let len = 2 * noise + ranges.iter().map(|(_, range)| range.len() * (2 * width + META)).sum::<usize>();
+        let input = stream.alloc_zeros::<f32>(len.max(1)).map_err(driver)?;
+        let at = |element: usize| address(&input, element, &stream);
+        let noise_at = |start: usize| (noise > 0).then(|| at(start));
+        let mut start = 2 * noise;
+        let mut slots = Vec::new();
+        for ((shard, range), part) in ranges.into_iter().zip(&learner.parts) {
+            let rows = range.len();
+            // the online network sees S' too where it chooses
+            let mut now = online.network.pass(if settings.double { 2 * rows } else { rows })?;
+            let mut next = target.network.pass(rows)?;
+            now.observe_at(at(start));
+            next.observe_at(at(start + rows * width));
+            let Values::CudaF32(gradient) = part.values() else {
+                return Err(TrainError::Unsupported("the gradients are not on a device".into()));
+            };
+            let forward =
+                online.network.forward(&now, noise_at(0)).beside(target.network.forward(&next, noise_at(noise)));
+            let backward = online.network.backward(&mut now, rows, gradient, noise_at(0))?;
+            slots.push(Slot {
+                shard,
+                range,
+                start,
+                forward: forward.ready(&stream)?,
+                backward: backward.ready(&stream)?,
+                online: now,
+                target: next,
+                costs: stream.alloc_zeros((META * rows).max(1)).map_err(driver)?,
+            });
+            start += rows * (2 * width + META);
+        }
+        let (low, high) = settings.head.support;
+        let loss = QLoss {
+            rows: 0,
+            actions: settings.network.actions,
+            atoms,
+            support: (low as f32, high as f32),
+            conservative: settings.head.conservative as f32,
+        };
+        let double = settings.double;
+        let staging = vec![0.0; len];
+        Ok(DeviceUpdate { graph: None, capture: true, taken: 0, stream, loss, double, input, staging, noise, slots })
+    }
+
+    /// Brings noise and rows up.
+    fn upload(&mut self, noise: [Vec<f32>; 2], rows: &mut dyn FnMut(Range<usize>) -> Rows) -> Result<(), TrainError> {
+        let staging = &mut self.staging;
+        for (part, sample) in staging.chunks_exact_mut(self.noise.max(1)).zip(noise.iter().filter(|s| !s.is_empty())) {
+            part.copy_from_slice(sample);
+        }
+        for slot in self.slots.iter().filter(|slot| !slot.range.is_empty()) {
+            let batch = rows(slot.range.clone());
+            let n = slot.range.len();
+            let (now, rest) = staging[slot.start..].split_at_mut(batch.observations.len());
+            let (next, rest) = rest.split_at_mut(batch.next_observations.len());
+            now.copy_from_slice(&batch.observations);
+            next.copy_from_slice(&batch.next_observations);
+            let mut meta = rest.chunks_exact_mut(n);
+            let mut put = |values: &mut dyn Iterator<Item = f32>| {
+                meta.next().into_iter().flatten().zip(values).for_each(|(to, from)| *to = from);
+            };
+            put(&mut batch.rewards.iter().map(|x| *x as f32));
+            put(&mut batch.discounts.iter().map(|x| *x as f32));
+            match batch.weights.is_empty() {
+                true => put(&mut std::iter::repeat_n(1.0, n)),
+                false => put(&mut batch.weights.iter().map(|x| *x as f32)),
+            }
+            // exact: an action is far below 2^24
+            put(&mut batch.actions.iter().map(|x| *x as f32));
+        }
+        if staging.is_empty() {
+            return Ok(());
+        }
+        self.stream.memcpy_htod(staging.as_slice(), &mut self.input).map_err(driver)
+    }
+}
+
+impl<T: Float> Learner<T> {
+    /// Whether updates are computed by our own kernels on a device.
+    pub(super) fn is_on_device(&self) -> bool {
+        matches!(self.online, Model::Device(_))
+    }
+
+    /// [`Learner::update`], or with `alone` [`Learner::update_alone`], on the device.
+    pub(super) fn update_on_device(
+        &mut self,
+        collective: &mut dyn Collective,
+        number: u64,
+        rows: &mut dyn FnMut(Range<usize>) -> Rows,
+        alone: bool,
+    ) -> Result<Update, TrainError> {
+        let mut device = match self.device.take() {
+            Some(device) => device,
+            None => Box::new(DeviceUpdate::new(self)?),
+        };
+        let flat = |model: &Model<T>, purpose: &str| match (self.noise(purpose, number), model) {
+            (Some(noise), Model::Device(model)) => model.network.flat_noise(&noise),
+            _ => Vec::new(),
+        };
+        let noise = [flat(&self.online, "noise-online"), flat(&self.target, "noise-target")];
+        device.upload(noise, rows)?;
+        let done = self.take_on_device(&mut device, collective, alone);
+        device.taken += 1;
+        self.device = Some(device);
+        done?;
+        let extras = self.sum.extras()?;
+        let grad_norm = match &self.optimizer {
+            Stepper::Device(adam) => adam.last_clip()?.0,
+            Stepper::Host(_) => f64::NAN,
+        };
+        let from = if alone { self.shards.owned() } else { 0..self.shards.count() };
+        let mut update = self.summary(&extras, from);
+        if update.rows > 0.0 {
+            update.grad_norm = grad_norm;
+        }
+        Ok(update)
+    }
+
+    /// Enqueues the update, launch by launch or as a graph.
+    fn take_on_device(
+        &mut self,
+        device: &mut DeviceUpdate,
+        collective: &mut dyn Collective,
+        alone: bool,
+    ) -> Result<(), TrainError> {
+        let world = collective.world_size().0 as usize;
+        let fits = !alone && (world == 1 || self.shards.count() == world) && !collective.checks_calls();
+        if device.graph.is_none() && device.capture && fits && device.taken >= WARM_UP {
+            self.capture(device, collective)?;
+        }
+        if alone || device.graph.is_none() {
+            return self.enqueue(device, collective, alone);
+        }
+        let Stepper::Device(adam) = &mut self.optimizer else { return Err(elsewhere()) };
+        let Model::Device(online) = &self.online else { return Err(elsewhere()) };
+        adam.prepare_flat(online.network.values())?;
+        if world > 1 {
+            collective.replayed(1)?;
+        }
+        device.graph.as_ref().map_or(Ok(()), CudaGraph::launch).map_err(driver)?;
+        adam.replayed();
+        Ok(())
+    }
+
+    /// Records the launches. All ranks must be able to, or none replays.
+    fn capture(&mut self, device: &mut DeviceUpdate, collective: &mut dyn Collective) -> Result<(), TrainError> {
+        let stream = Arc::clone(&device.stream);
+        stream.synchronize().map_err(driver)?;
+        let Stepper::Device(adam) = &mut self.optimizer else { return Err(elsewhere()) };
+        let before = adam.steps();
+        stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).map_err(driver)?;
+        let ran = self.enqueue(device, collective, false);
+        // also after an error, since only this gives the stream back
+        let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+        let ended = stream.end_capture(flags);
+        if let Stepper::Device(adam) = &mut self.optimizer
+            && adam.steps() > before
+        {
+            adam.recorded();
+        }
+        let graph = match (ran, ended) {
+            (Ok(()), Ok(graph)) => graph,
+            (Err(error), _) => {
+                tracing::warn!(%error, "updates are not captured");
+                None
+            }
+            (_, Err(error)) => {
+                tracing::warn!(%error, "updates are not captured");
+                None
+            }
+        };
+        let mut failed = [f64::from(u8::from(graph.is_none()))];
+        if collective.world_size() > WorldSize(1) {
+            collective.all_reduce(crate::collectives::Buffer::F64(&mut failed), crate::collectives::ReduceOp::Sum)?;
+        }
+        device.capture = failed[0] == 0.0;
+        device.graph = graph.filter(|_| device.capture);
+        Ok(())
+    }
+
+    /// The launches of one update.
+    fn enqueue(
+        &mut self,
+        device: &mut DeviceUpdate,
+        collective: &mut dyn Collective,
+        alone: bool,
+    ) -> Result<(), TrainError> {
+        let stream = Arc::clone(&device.stream);
+        let (len, shards) = (self.layout.total(), self.shards.count());
+        let width = self.settings.network.observation;
+        for (slot, part) in device.slots.iter_mut().zip(&mut self.parts) {
+            let rows = slot.range.len();
+            if rows == 0 {
+                part.clear()?;
+                continue;
+            }
+            // SAFETY: the plans were made of the networks, the gradients and the input of this learner, which live as
+            // long as `device`, whose graph is dropped before them; one stream orders all that reads and writes them.
+            unsafe { slot.forward.enqueue(&stream) }?;
+            let meta = device.input.slice(slot.start + 2 * rows * width..slot.start + rows * (2 * width + META));
+            let loss = QLoss { rows, ..device.loss };
+            let values = rows * loss.actions * loss.atoms;
+            let next = slot.target.output().as_view();
+            let (output, gradient) = slot.online.output_and_gradient();
+            let chosen = if device.double { output.slice(values..2 * values) } else { next.slice(..) };
+            let outputs = Outputs { now: &output.slice(..values), choice: &chosen, next: &next };
+            let gradient = gradient.as_mut().ok_or_else(elsewhere)?;
+            loss.launch(&stream, &outputs, &meta, gradient, &mut slot.costs)?;
+            // SAFETY: as above.
+            unsafe { slot.backward.enqueue(&stream) }?;
+            let Values::CudaF32(part) = part.values_mut() else { return Err(elsewhere()) };
+            let mut behind = part.slice_mut(len..);
+            stream.memset_zeros(&mut behind).map_err(driver)?;
+            extras(&stream, &slot.costs, &mut behind, rows, (slot.shard, shards), slot.range.start)?;
+        }
+        if alone {
+            let own = Shards::new(self.parts.len(), WorldSize(1), Rank(0))?;
+            sum_shards(&mut Solo::new(), &own, &self.parts, &mut self.sum)?;
+        } else {
+            sum_shards(collective, &self.shards, &self.parts, &mut self.sum)?;
+        }
+        let Values::CudaF32(sum) = self.sum.values_mut() else { return Err(elsewhere()) };
+        let (mut gradient, behind) = sum.split_at_mut(len);
+        kernels::mean(&stream, &mut gradient, &behind.slice(..1))?;
+        let Stepper::Device(adam) = &mut self.optimizer else { return Err(elsewhere()) };
+        adam.measure(&gradient.as_view(), self.settings.max_grad_norm)?;
+        let Model::Device(online) = &mut self.online else { return Err(elsewhere()) };
+        Ok(adam.step_flat(online.network.values_mut(), sum)?)
+    }
+}
+
+fn elsewhere() -> TrainError {
+    TrainError::Unsupported("networks, gradients and optimiser are not on one device".into())
+}
