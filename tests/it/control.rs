@@ -38,7 +38,7 @@ fn ppo_trains_on_a_control_task_and_says_what_came_of_it() {
 }
 
 #[test]
-fn one_to_three_workers_give_the_same_bits_and_a_killed_run_goes_on_to_them() {
+fn one_to_three_workers_give_the_same_bits() {
     let session = Session::new();
     let words = |workers: u32, env: &str| {
         format!(
