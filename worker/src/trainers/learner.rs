@@ -158,7 +158,7 @@ impl<T: Float> Learner<T> {
     ) -> Result<Learner<T>, TrainError> {
         let network = Arc::new(settings.network.network());
         let (online, target) =
-            (Model::new(network.clone(), device, streams)?, Model::new(network.clone(), device, streams)?);
+            (Model::of_values(network.clone(), device, streams)?, Model::of_values(network.clone(), device, streams)?);
         let layout = Model::<T>::layout(&network);
         let buffer = || FlatGradients::zeros(&layout, SUMS + 2 * shards.count() + batch, T::DTYPE, device);
         Ok(Learner {

@@ -70,15 +70,21 @@ impl<T: Float> Model<T> {
     pub fn new(network: Arc<Network>, device: &Device, streams: &Streams) -> Result<Model<T>, TrainError> {
         Ok(match device {
             Device::Cpu => Model::Host(HostNetwork::new(network, streams)),
-            #[cfg(feature = "cuda")]
-            Device::Cuda(_) if T::DTYPE == DType::F32 => {
-                match super::device_model::DeviceModel::new(&network, device, streams)? {
-                    Some(model) => Model::Device(Box::new(model)),
-                    None => Model::Candle(CandleNetwork::new(network, T::DTYPE, device, streams)?),
-                }
-            }
             _ => Model::Candle(CandleNetwork::new(network, T::DTYPE, device, streams)?),
         })
+    }
+
+    /// As [`Model::new`], for a network of action values, which `device_update` updates: on a GPU by our kernels, if there
+    /// is one for each of its operations.
+    pub fn of_values(network: Arc<Network>, device: &Device, streams: &Streams) -> Result<Model<T>, TrainError> {
+        #[cfg(feature = "cuda")]
+        if device.is_cuda()
+            && T::DTYPE == DType::F32
+            && let Some(model) = super::device_model::DeviceModel::new(&network, device, streams)?
+        {
+            return Ok(Model::Device(Box::new(model)));
+        }
+        Model::new(network, device, streams)
     }
 
     /// The order of the parameters of `network`.
@@ -300,6 +306,8 @@ impl<T: Float> Model<T> {
                 let sum = (variable.as_tensor() * slope.to_device(variable.device())?)?.sum_all()?;
                 into.add(layout, candle.parameters(), &sum.backward()?)?;
             }
+            #[cfg(feature = "cuda")]
+            Model::Device(_) => return Err(elsewhere()),
         }
         Ok(())
     }
@@ -308,7 +316,7 @@ impl<T: Float> Model<T> {
     pub fn part(&self, place: Range<usize>) -> Result<Vec<T>, TrainError> {
         match self {
             Model::Host(host) => Ok(host.values()[place].to_vec()),
-            Model::Candle(_) => Ok(self.values()?[place].to_vec()),
+            _ => Ok(self.values()?[place].to_vec()),
         }
     }
 
@@ -325,6 +333,11 @@ impl<T: Float> Model<T> {
                     let tensor = Tensor::from_vec(these, variable.shape(), &Device::Cpu)?.to_dtype(variable.dtype())?;
                     variable.set(&tensor.to_device(variable.device())?)?;
                 }
+            }
+            #[cfg(feature = "cuda")]
+            Model::Device(model) => {
+                let values: Vec<f32> = values.iter().map(|x| x.wide() as f32).collect();
+                model.set_values(&values)?;
             }
         }
         Ok(())
