@@ -6,7 +6,7 @@
 
 use crate::process::cgroup::JobCgroup;
 use crate::process::child::{self, Ended};
-use crate::process::identity::Identity;
+use crate::process::identity::{Held, Identity};
 use crate::process::{command, descendants, lifeline, print, scratch, signals};
 use foxlaunch_shared::{env, exit};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -14,13 +14,12 @@ use nix::sys::signal::Signal;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
-use std::process::Child;
 use std::time::Duration;
 
 /// How long we wait for processes that do not even end when killed.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 /// The same after a supervisor that ended in order, and has waited for them.
-const LAST_LOOK: Duration = Duration::from_millis(500);
+const LAST_LOOK: Duration = Duration::from_secs(1);
 /// The hidden verb under which the same binary is the supervisor.
 pub const SUPERVISE: &str = "__supervise";
 /// The hidden verb under which the same binary waits for both to be gone.
@@ -45,12 +44,11 @@ pub fn guard(args: Vec<OsString>) -> std::io::Result<i32> {
     let arguments: Vec<OsString> = std::iter::once(SUPERVISE.into()).chain(args).collect();
     let environment =
         [(env::FOXLAUNCH_LIFELINE, OsStr::new(&number)), (env::FOXLAUNCH_SCRATCH, folder.path().as_os_str())];
-    let supervisor = command::spawn_supervisor(&arguments, &environment)?;
+    let supervisor =
+        command::spawn_supervisor(&arguments, &environment).inspect_err(|_| cgroup.iter().for_each(JobCgroup::end))?;
     drop(inherited);
-    if cgroup.is_some() {
-        // Without it a job is as safe as where there is no cgroup.
-        let _ = outlive(supervisor.id(), folder.path());
-    }
+    // Without it a job is as safe as where there is no cgroup.
+    let outliver = cgroup.as_ref().and_then(|_| outlive(supervisor.id(), folder.path()).ok()?);
 
     let mut passed_on = None;
     let ended = loop {
@@ -71,6 +69,11 @@ pub fn guard(args: Vec<OsString>) -> std::io::Result<i32> {
             break ended;
         }
     };
+    // Its time is over, and without a child no look through all processes is needed.
+    if let Some(outliver) = outliver {
+        let _ = outliver.signal(rustix::process::Signal::KILL).and_then(|()| outliver.ends_within(LAST_LOOK));
+        reap(supervisor.id());
+    }
     let limit = if matches!(ended, Ended::Code(_)) { LAST_LOOK } else { LAST_WAIT };
     for process in descendants::kill_all(limit, |_, _| {}) {
         print::err(format_args!("foxlaunch: process {} does not end, even when killed", process.describe()));
@@ -92,10 +95,11 @@ pub fn guard(args: Vec<OsString>) -> std::io::Result<i32> {
 
 /// Starts the process that ends the job's cgroup if this one and the supervisor are killed at once. It does nothing
 /// else, and is ended with the job.
-fn outlive(supervisor: u32, scratch: &Path) -> std::io::Result<Child> {
+fn outlive(supervisor: u32, scratch: &Path) -> std::io::Result<Option<Held>> {
     let identity = |pid| Ok::<_, std::io::Error>(serde_json::to_string(&Identity::of(pid)?)?.into());
     let guardian = std::process::id();
-    command::spawn_survivor(&[OUTLIVE.into(), identity(guardian)?, identity(supervisor)?, scratch.into()])
+    let args = [OUTLIVE.into(), identity(guardian)?, identity(supervisor)?, scratch.into()];
+    Identity::of(command::spawn_survivor(&args)?.id())?.hold()
 }
 
 /// Reaps whatever ended, and says so if that was the supervisor.

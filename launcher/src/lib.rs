@@ -1,7 +1,8 @@
 //! foxlaunch: starts one training process per GPU, keeps watch over them, and reports.
 //!
 //! Three levels of processes. The one that a person starts is the [`guardian`]; it starts the [`supervisor`] (this
-//! same binary), which starts the workers. Whichever of the first two dies, the other ends everything below.
+//! same binary), which starts the workers. Whichever of the first two dies, the other ends everything below. Where the
+//! job can have a cgroup, a third one only waits for the ends of both.
 //!
 //! From what is typed to what is done:
 //!
@@ -47,11 +48,12 @@ use std::time::Duration;
 /// How long processes are waited for that do not even end when killed, where no one waited for them before.
 const LAST_WAIT: Duration = Duration::from_secs(10);
 /// The same after an orderly end, in which they were waited for.
-const LAST_LOOK: Duration = Duration::from_millis(500);
+const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// The launcher: reads the command line and does what it says.
 pub fn main() -> ExitCode {
     signals::ignore_broken_pipes();
+    signals::hear_of_children();
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let done = match args.split_first() {
         Some((verb, rest)) if verb == guardian::SUPERVISE => supervise_to_the_end(rest),
@@ -147,6 +149,7 @@ fn below_guardian() -> Option<PathBuf> {
 fn after_the_guardian(scratch: &Path) {
     command::close_gate();
     descendants::kill_all(LAST_WAIT, |_, _| {});
+    cgroup::of_job().into_iter().for_each(cgroup::JobCgroup::end);
     scratch::remove(scratch);
     // Not an orderly end: other threads may hold locks, and no one is left to see a code.
     std::process::exit(exit::SUPERVISOR_LOST);

@@ -37,6 +37,11 @@ pub(crate) fn the_first_failure_gives_the_code() {
         ("kill -9 $$", 137),
         ("kill -11 $$", 139),
         ("kill -15 $$", 143),
+        ("kill -1 $$", 129),
+        ("kill -6 $$", 134),
+        // signals without a name
+        ("kill -34 $$", 162),
+        ("kill -64 $$", 192),
     ] {
         let session = Session::new();
         let ended = session.sh("--cpu --nproc 2", &format!("if [ $RANK = 1 ]; then {script}; fi; sleep 100"));

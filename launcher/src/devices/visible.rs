@@ -153,14 +153,21 @@ pub fn select(request: &Gpus, visible: &[Token], machine: &[Gpu]) -> Result<Vec<
             Token::Uuid(uuid) => {
                 check_exists("--gpus", token, machine)?;
                 let is_visible = visible.iter().any(|v| same_device(v, uuid, machine));
-                if !is_visible && !uuid.starts_with("MIG-") {
-                    let there = format!("CUDA_VISIBLE_DEVICES allows {}", join(visible));
+                // A slice may be one of a whole device that is visible: which, only CUDA knows.
+                let may_be_part = uuid.starts_with("MIG-") && visible.iter().any(|token| !is_slice(token));
+                if !is_visible && !may_be_part {
+                    let there = match visible {
+                        [] => "no device is visible".to_owned(),
+                        some => format!("CUDA_VISIBLE_DEVICES allows {}", join(some)),
+                    };
                     return Err(VisibleError::OutOfRange { list: list(), token: uuid.clone(), there });
                 }
                 token.clone()
             }
         };
-        if chosen.contains(&found) {
+        // One device may be called by its number and by its name.
+        let device = device_of(&found, machine);
+        if chosen.iter().any(|other| *other == found || (device.is_some() && device_of(other, machine) == device)) {
             return Err(VisibleError::Duplicate { list: list(), token: token.to_string() });
         }
         chosen.push(found);
@@ -183,6 +190,11 @@ fn check_exists(list: &str, token: &Token, machine: &[Gpu]) -> Result<(), Visibl
         n => format!("this machine has devices 0 to {}", n - 1),
     };
     Err(VisibleError::OutOfRange { list: list.to_owned(), token: token.to_string(), there })
+}
+
+/// Whether `token` names a part of a device.
+fn is_slice(token: &Token) -> bool {
+    matches!(token, Token::Uuid(uuid) if uuid.starts_with("MIG-"))
 }
 
 /// Whether the visible `token` names the device with this UUID.
@@ -252,6 +264,24 @@ mod tests {
         );
         assert_eq!(chosen(Some("MIG-11/1/0,MIG-12/1/0"), "1").unwrap(), "MIG-12/1/0");
         assert!(chosen(None, "GPU-zz").unwrap_err().contains("no device GPU-zz"));
+    }
+
+    #[test]
+    fn a_slice_is_left_to_cuda_only_where_it_may_be_of_a_visible_device() {
+        assert_eq!(chosen(None, "MIG-12/1/0").unwrap(), "MIG-12/1/0");
+        assert_eq!(chosen(Some("4"), "MIG-12/1/0").unwrap(), "MIG-12/1/0");
+        assert!(chosen(Some(""), "MIG-12/1/0").unwrap_err().ends_with("no device is visible"));
+        assert!(
+            chosen(Some("MIG-11/1/0"), "MIG-12/1/0").unwrap_err().ends_with("CUDA_VISIBLE_DEVICES allows MIG-11/1/0")
+        );
+    }
+
+    #[test]
+    fn a_device_is_taken_once_however_it_is_called() {
+        for twice in ["5,GPU-5a7b", "GPU-5a,GPU-5a7b", "GPU-5a7b,5"] {
+            assert!(chosen(None, twice).is_err(), "{twice}");
+        }
+        assert_eq!(chosen(None, "MIG-11/1/0,MIG-11/2/0").unwrap(), "MIG-11/1/0,MIG-11/2/0");
     }
 
     #[test]

@@ -42,9 +42,9 @@ impl Lines {
 
     /// As [`Lines::push`], but of many lines gives out only the last ones: all that a [`super::tail::Tail`] keeps.
     pub fn push_end(&mut self, bytes: &[u8], line: impl FnMut(&[u8])) {
-        let ends = memchr::memrchr2_iter(b'\n', b'\r', bytes);
+        let mut ends = memchr::memrchr2_iter(b'\n', b'\r', bytes);
         // Some may be empty.
-        let Some(begins) = ends.skip(8 * END_LINES).next() else { return self.push(bytes, line) };
+        let Some(begins) = ends.nth(8 * END_LINES) else { return self.push(bytes, line) };
         self.rest.clear();
         self.after_return = bytes[begins] == b'\r';
         self.push(&bytes[begins + 1..], line);

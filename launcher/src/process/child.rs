@@ -1,7 +1,8 @@
 //! Seeing processes end.
 
 use nix::errno::Errno;
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use rustix::process::WaitOptions;
 use std::fmt;
 
 /// How a process ended.
@@ -47,16 +48,13 @@ impl fmt::Display for Ended {
 /// Takes one ended child, if there is one: its pid and how it ended. Never blocks, whatever state a child is in.
 /// Orphans of our workers count as children, since we are a subreaper.
 pub fn reap_one() -> Option<(u32, Ended)> {
-    loop {
-        match waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG) {
-            Ok(WaitStatus::Exited(pid, code)) => return Some((pid.as_raw() as u32, Ended::Code(code))),
-            Ok(WaitStatus::Signaled(pid, signal, _)) => {
-                return Some((pid.as_raw() as u32, Ended::Signal(signal as i32)));
-            }
-            Err(Errno::EINTR) => {}
-            Ok(_) | Err(_) => return None,
-        }
-    }
+    // The raw status: a type that knows the named signals only would lose who died by another.
+    let (pid, status) = rustix::io::retry_on_intr(|| rustix::process::wait(WaitOptions::NOHANG)).ok()??;
+    let ended = match (status.exit_status(), status.terminating_signal()) {
+        (_, Some(signal)) => Ended::Signal(signal),
+        (code, None) => Ended::Code(code.unwrap_or(foxlaunch_shared::exit::FAILURE)),
+    };
+    Some((pid.as_raw_nonzero().get() as u32, ended))
 }
 
 /// Whether this process has any child, zombies counted.

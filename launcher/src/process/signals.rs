@@ -104,6 +104,13 @@ pub fn send(pid: u32, signal: Signal) {
     let _ = nix::sys::signal::kill(Pid::from_raw(pid as i32), signal);
 }
 
+/// Lets children that end be seen, whatever disposition was inherited: where SIGCHLD is ignored the kernel forgets
+/// them at once, and tells no one.
+pub fn hear_of_children() {
+    // SAFETY: no handler is installed, only a disposition set.
+    let _ = unsafe { nix::sys::signal::signal(Signal::SIGCHLD, SigHandler::SigDfl) };
+}
+
 /// Lets a write to a closed pipe fail with an error, whatever disposition was inherited.
 pub fn ignore_broken_pipes() {
     // SAFETY: no handler is installed, only a disposition set.

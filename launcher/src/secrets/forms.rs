@@ -118,7 +118,11 @@ fn in_addresses(text: &str, found: &mut Vec<Range<usize>>) {
 fn private_keys(text: &str, found: &mut Vec<Range<usize>>) {
     const END: &str = "PRIVATE KEY-----";
     for (at, _) in text.match_indices("-----BEGIN ") {
-        let Some(head) = text[at..].find(END).filter(|head| *head < 60) else { continue };
+        let Some(head) = text[at..].find(END) else { continue };
+        // Between the two stands the kind of key, in capitals.
+        if !text[at..at + head].chars().all(|c| matches!(c, 'A'..='Z' | '0'..='9' | ' ' | '-')) {
+            continue;
+        }
         let inside = at + head + END.len();
         let end = text[inside..].find("-----END").map_or(text.len(), |end| inside + end);
         found.push(inside..end);

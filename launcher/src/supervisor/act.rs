@@ -5,6 +5,7 @@
 //! started a process.
 
 mod devices;
+mod leftovers;
 mod recording;
 mod signs;
 mod watching;
@@ -309,15 +310,6 @@ impl Actor<'_> {
         }
     }
 
-    /// What was killed and is not gone: processes that live, and workers that ended without a word of it to us, as
-    /// under a debugger.
-    fn unkillable(&self, left: &[descendants::Descendant]) -> Vec<String> {
-        let is_left = |pid: u32| left.iter().any(|process| process.pid == pid);
-        let unseen = self.running.iter().filter(|(_, running)| running.listener.is_some() && !is_left(running.pid));
-        let workers = unseen.map(|(rank, running)| descendants::stuck(running.pid, &format!("rank {rank}")));
-        left.iter().map(descendants::Descendant::describe).chain(workers).collect()
-    }
-
     fn act(&mut self, now: Duration, action: Action) -> Option<Event> {
         match action {
             Action::Welcome { attempt, comm_id, arena_bytes } => {
@@ -350,7 +342,7 @@ impl Actor<'_> {
                     descendants::living().iter().for_each(|process| process.signal(signal));
                 }
             }
-            Action::Survey => return Some(Event::Left(describe(&descendants::living()))),
+            Action::Survey => return Some(Event::Left(leftovers::describe(&descendants::living()))),
             Action::KillAll => {
                 let mut ended = Vec::new();
                 let left = descendants::kill_all(KILL_ROUND, |pid, how| ended.push((pid, how)));
@@ -491,8 +483,4 @@ impl From<std::io::Error> for SpawnError {
     fn from(error: std::io::Error) -> SpawnError {
         SpawnError::Ours(error)
     }
-}
-
-fn describe(processes: &[descendants::Descendant]) -> Vec<String> {
-    processes.iter().map(|process| format!("{} ({})", process.pid, process.name)).collect()
 }

@@ -54,6 +54,35 @@ fn case_12_grandchildren_in_sessions_of_their_own_are_ended_and_named() {
     session.assert_clean();
 }
 
+#[test]
+fn however_many_were_left_they_are_ended_and_the_first_are_named() {
+    let session = Session::new();
+    let script = "for i in $(seq 4); do (setsid sh -c 'while :; do (sleep 0.01 &); done' &); done; \
+        for i in $(seq 40); do sleep 1000 & done; exit 0";
+    let ended = session.sh("--cpu", script);
+    ended.assert_code(0);
+    let line = ended.err.lines().find(|line| line.contains("left processes behind")).expect("they are named");
+    assert!(line.len() < 1000 && line.ends_with(" more"), "{line}");
+    session.assert_clean();
+}
+
+#[test]
+fn a_starter_that_ignores_its_children_does_not_make_us_deaf() {
+    use std::os::unix::process::CommandExt;
+    let session = Session::new();
+    let mut command = session.command("--cpu --nproc 2 run --out run -- sh -c");
+    command.arg("exit 5");
+    // SAFETY: signal(2) is async-signal-safe, and installs no handler here.
+    unsafe {
+        command.pre_exec(|| {
+            nix::sys::signal::signal(nix::sys::signal::Signal::SIGCHLD, nix::sys::signal::SigHandler::SigIgn)?;
+            Ok(())
+        });
+    }
+    session.start_command(command).end().assert_code(5);
+    session.assert_clean();
+}
+
 /// What the descriptors of `pid` are.
 fn descriptors(pid: u32) -> Vec<PathBuf> {
     let folder = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();

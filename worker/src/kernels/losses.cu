@@ -2,6 +2,9 @@
 // plain and categorical values, a warp for each row.
 
 #define ALL 0xffffffffu
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 
 __device__ float warp_sum(float x) {
     for (int other = 16; other > 0; other /= 2) x += __shfl_xor_sync(ALL, x, other);
