@@ -38,7 +38,7 @@ fn ppo_trains_on_a_control_task_and_says_what_came_of_it() {
 }
 
 #[test]
-fn one_to_three_workers_give_the_same_bits_and_a_killed_run_goes_on_to_them() {
+fn one_to_three_workers_give_the_same_bits() {
     let session = Session::new();
     let words = |workers: u32, env: &str| {
         format!(
@@ -136,5 +136,26 @@ fn what_cannot_be_trained_is_refused_in_words() {
         ended.assert_code(code);
         assert!(ended.err.contains(said), "{words}: {}", ended.err);
         assert!(!session.path("run").exists(), "{words} left a folder");
+    }
+}
+
+#[test]
+fn every_file_of_published_settings_is_valid() {
+    use foxlaunch_shared::config::{Layer, Layers};
+    let files: Vec<_> = crate::source::files("scripts/reproduce");
+    assert!(files.len() >= 8, "{files:?}");
+    for path in files {
+        let text = crate::source::text(&path);
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let mut layers = Layers::new();
+        layers.push(Layer::from_toml(&name, &text).unwrap()).unwrap();
+        let algorithm = name.split('-').next().unwrap();
+        layers.push(Layer::from_pairs("test", [format!("train.algorithm={algorithm}").as_str()]).unwrap()).unwrap();
+        let (config, _) = layers.resolve().unwrap();
+        assert_eq!((config.environment.reward_scale, config.train.checkpoint_every), (1.0, 0), "{name}");
+        assert!(
+            text.contains(&format!("foxlaunch train {algorithm} --config scripts/reproduce/{name}.toml")),
+            "{name}"
+        );
     }
 }

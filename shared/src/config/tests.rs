@@ -65,6 +65,8 @@ fn a_hyperopt_file_fills_its_own_gaps() {
     let config = resolve([layer]).unwrap();
     assert_eq!((config.dqn.gamma, config.dqn.buffer_size, config.dqn.batch_size), (0.95, 50_000, 128));
     assert_eq!(config.network.widths(), [256, 128, 64]);
+    assert_eq!((config.ppo.gamma, config.ppo.batch_size, config.ppo.learning_rate_end), (0.95, 128, 1e-3));
+    assert_eq!(config.network.actor_critic_widths(&config.ppo).1, [512, 256, 128]);
     let mut layers = Layers::new();
     layers.push(Layer::from_toml("weaker", "[network]\nhidden_dim_base = 512\nhidden = [7]").unwrap()).unwrap();
     layers.push(hyperopt_layer("h.json", r#"{"learning_rate": 1e-3}"#).unwrap()).unwrap();

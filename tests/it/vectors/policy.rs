@@ -188,7 +188,7 @@ fn cartpole_step() {
                 }
             }
             (returned, length) = (returned + step.reward, length + 1);
-            state = step.next.clone();
+            state = step.next;
             if step.done() || feedback.is_none() && length == actions.len() {
                 break step;
             }

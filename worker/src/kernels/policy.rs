@@ -246,7 +246,7 @@ pub fn clipped_loss<T: Scalar>(
 ) {
     let count = rows.values.len();
     let (width, action_width) = (rows.outputs.len() / count.max(1), rows.actions.len() / count.max(1));
-    for row in 0..count {
+    for (row, by_value) in by_values.iter_mut().enumerate() {
         let of = row * width..(row + 1) * width;
         let action = &rows.actions[row * action_width..(row + 1) * action_width];
         let room = &mut by_outputs[of.clone()];
@@ -254,7 +254,7 @@ pub fn clipped_loss<T: Scalar>(
         let one = surrogate(log_prob, rows.old_log_probs[row], rows.advantages[row], how.clip);
         let (loss, slope) = value_loss(rows.values[row], rows.old_values[row], rows.returns[row], how.value_clip);
         policy.backward(action, entropy, (one.slope, -how.entropy_coefficient), room, by_log_std);
-        by_values[row] = how.value_coefficient * slope;
+        *by_value = how.value_coefficient * slope;
         sums.policy += one.loss.wide();
         sums.value += loss.wide();
         sums.entropy += entropy.wide();

@@ -2,18 +2,11 @@
 //! one number at a time. The same bits whatever the processor's instructions are: each step is rounded once in all forms.
 
 /// Beyond this the tangent is 1 in 32 bits.
-const MOST: f32 = 7.905_311_1;
+const MOST: f32 = 7.905_311;
 /// Factors of x, x^3, ..., x^13 over those of 1, x^2, ..., x^6: a minimax fit, as in Eigen.
-const ABOVE: [f32; 7] = [
-    4.893_524_6e-3,
-    6.372_619_3e-4,
-    1.485_722_4e-5,
-    5.122_297_1e-8,
-    -8.604_671_5e-11,
-    2.000_187_9e-13,
-    -2.760_768_5e-16,
-];
-const BELOW: [f32; 4] = [4.893_525_2e-3, 2.268_434_6e-3, 1.185_347_1e-4, 1.198_258_4e-6];
+const ABOVE: [f32; 7] =
+    [4.893_524_6e-3, 6.372_619_3e-4, 1.485_722_4e-5, 5.122_297_1e-8, -8.604_672e-11, 2.000_188e-13, -2.760_768_5e-16];
+const BELOW: [f32; 4] = [4.893_525e-3, 2.268_434_6e-3, 1.185_347_1e-4, 1.198_258_4e-6];
 
 #[inline(always)]
 fn tanh(x: f32) -> f32 {
