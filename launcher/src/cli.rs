@@ -1,8 +1,8 @@
 //! The command line. Launch options stand before the verb and serve every verb.
 
 use crate::commands::{
-    data::DataArgs, devices::DevicesArgs, doctor::DoctorArgs, ls::LsArgs, report::ReportArgs, run::RunArgs,
-    stop::StopArgs, train::TrainArgs,
+    data::DataArgs, devices::DevicesArgs, doctor::DoctorArgs, evaluate::EvaluateArgs, ls::LsArgs, predict::PredictArgs,
+    report::ReportArgs, run::RunArgs, stop::StopArgs, train::TrainArgs,
 };
 use crate::devices::visible::Gpus;
 use crate::logs::template::Template;
@@ -36,6 +36,10 @@ pub enum Command {
     Run(RunArgs),
     /// Write the report of finished runs anew and show it
     Report(ReportArgs),
+    /// Show what a finished run's policy is worth on other data
+    Evaluate(EvaluateArgs),
+    /// Show which positions the policies of finished runs hold
+    Predict(PredictArgs),
     /// Show what data files hold and what is wrong with them
     Data(DataArgs),
     /// Show the devices of this machine and which of them a launch would use

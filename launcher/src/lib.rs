@@ -75,6 +75,8 @@ fn guard(args: Vec<OsString>) -> Done {
         Command::Devices(devices) => commands::devices::devices(devices, &cli.launch),
         Command::Report(report) => commands::report::report(report),
         Command::Data(data) => commands::data::data(data),
+        Command::Evaluate(evaluate) => commands::evaluate::evaluate(evaluate),
+        Command::Predict(predict) => commands::predict::predict(predict),
         Command::Doctor(doctor) => commands::doctor::doctor(doctor),
         Command::Ls(ls) => commands::ls::ls(ls),
         Command::Stop(stop) => commands::stop::stop(stop),
@@ -110,6 +112,8 @@ fn supervise(args: &[OsString]) -> Done {
         Command::Data(_)
         | Command::Devices(_)
         | Command::Doctor(_)
+        | Command::Evaluate(_)
+        | Command::Predict(_)
         | Command::Report(_)
         | Command::Ls(_)
         | Command::Stop(_) => Err(Refusal::new(exit::SOFTWARE, "nothing to supervise")),

@@ -99,9 +99,9 @@ pub struct DataReport {
     pub bars: u64,
     /// The instruments' names.
     pub instruments: Vec<String>,
-    /// Start of the first bar.
+    /// Start of the first bar; without bars the earliest record.
     pub first: Option<String>,
-    /// Start of the last bar.
+    /// Start of the last bar; without bars the latest record.
     pub last: Option<String>,
     /// Kind of problem -> how often it was met.
     pub problems: BTreeMap<String, u64>,

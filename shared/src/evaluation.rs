@@ -1,6 +1,7 @@
 //! What a trained policy was worth on bars it never saw: written by a worker, read by the report.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// A part of a fold: from the first to the last bar that belongs to it, over all instruments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,12 @@ pub struct Track {
     pub time_in_market: f64,
     /// How often the position changed.
     pub trades: usize,
+    /// Share of the bars with a position that gained, net of costs.
+    #[serde(default)]
+    pub hit_rate: f64,
+    /// Mean size of the position over all bars, as a share of equity.
+    #[serde(default)]
+    pub exposure: f64,
     /// Equity after each bar, starting from 1 before the first.
     pub equity: Vec<f64>,
 }
@@ -45,6 +52,17 @@ pub struct RandomBand {
     pub sharpe: [f64; 3],
     /// The median one in full.
     pub median: Track,
+}
+
+/// The policy's own decisions, had trades and short positions cost otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CostLevel {
+    /// How many times the configured costs.
+    pub factor: f64,
+    /// Final equity over initial equity, minus 1.
+    pub total_return: f64,
+    /// The Sharpe ratio, as in [`Track`].
+    pub sharpe: f64,
 }
 
 /// A fold's test result: the policy beside holding and chance, on the same bars, at the same costs.
@@ -72,6 +90,28 @@ pub struct FoldResult {
     pub buy_and_hold: Track,
     /// Chance with equal turnover and equal shares of long and short.
     pub random: RandomBand,
+    /// The policy without costs, with those configured, and with twice as much.
+    #[serde(default)]
+    pub costs: Vec<CostLevel>,
+    /// The cost of trading one unit of equity, as a share, at which the policy's decisions would have earned nothing; none
+    /// where they lose even without costs, or never traded.
+    #[serde(default)]
+    pub break_even: Option<f64>,
+}
+
+/// A digest of what was tested on, as hex: the instruments and the start of every bar of all test parts. Results with the
+/// same one were tested on the same bars.
+pub fn test_digest(folds: &[FoldResult]) -> String {
+    let mut digest = Sha256::new();
+    for fold in folds {
+        for name in &fold.instruments {
+            digest.update((name.len() as u64).to_le_bytes());
+            digest.update(name.as_bytes());
+        }
+        digest.update((fold.times_ns.len() as u64).to_le_bytes());
+        fold.times_ns.iter().for_each(|ns| digest.update(ns.to_le_bytes()));
+    }
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What greedy episodes were worth.

@@ -11,6 +11,7 @@
 //! | [`run_dir`] | every file name inside a run folder |
 //! | [`answers`] | what a worker binary says when it is asked instead of started |
 //! | [`evaluation`] | a fold's test result |
+//! | [`statistics`] | what a curve of equity says |
 //! | [`metric`] | one metric record = one line of JSON |
 //! | [`protocol`] | what launcher and worker say to each other, and how it is framed |
 //! | [`config`] | every setting, its default, its limits and where its value came from |
@@ -24,3 +25,4 @@ pub mod ids;
 pub mod metric;
 pub mod protocol;
 pub mod run_dir;
+pub mod statistics;

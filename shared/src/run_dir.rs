@@ -11,6 +11,7 @@
 //!   logs/attempt-1/rank-0.log
 //!   checkpoints/          one folder each, and `latest`
 //!   evaluation/fold-0.json  a fold's test result, equity curve included
+//!   folds/fold-0/         a run folder of its own for each fold that is trained on its own
 //!   evaluation/control.json a control task's result
 //!   not-finite-rank-0.json  the rows of a batch whose loss was no finite number
 //!   seed-0/               with several seeds: a run folder for each
@@ -81,6 +82,11 @@ impl RunDir {
     /// The rows of `rank`'s batch whose loss was no finite number.
     pub fn not_finite(&self, rank: Rank) -> PathBuf {
         self.0.join(format!("not-finite-rank-{rank}.json"))
+    }
+
+    /// The folder of fold `fold`, where folds are trained side by side: a run folder of its own.
+    pub fn of_fold(&self, fold: usize) -> RunDir {
+        RunDir(self.0.join("folds").join(format!("fold-{fold}")))
     }
 
     /// The result of a control task.

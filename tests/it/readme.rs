@@ -68,7 +68,7 @@ fn options_are_the_command_lines() {
     let cli = foxlaunch::cli::Cli::command();
     let mut text = String::new();
     options("Before the verb, for every verb:", &cli, &mut text);
-    for verb in ["train", "run", "report", "data", "devices", "doctor", "ls", "stop"] {
+    for verb in ["train", "run", "report", "evaluate", "predict", "data", "devices", "doctor", "ls", "stop"] {
         let command = cli.find_subcommand(verb).unwrap_or_else(|| panic!("there is no verb {verb}"));
         options(&format!("`foxlaunch {verb}`:"), command, &mut text);
     }

@@ -65,11 +65,12 @@ fn text(report: &DataReport) -> String {
     let mut lines = vec![report.file.clone()];
     let mut line = |name: &str, value: String| lines.push(format!("  {name:<12}{value}"));
     line("holds", format!("{} {}, {} records", report.format, report.schema, report.records));
+    match report.bars {
+        0 => line("bars", "none".to_owned()),
+        bars => line("bars", format!("{bars} of {}", span(report.interval_ns))),
+    }
     if let (Some(first), Some(last)) = (&report.first, &report.last) {
-        line("bars", format!("{} of {}", report.bars, span(report.interval_ns)));
         line("from", format!("{first} to {last}"));
-    } else {
-        line("bars", "none".to_owned());
     }
     for one in report.details.iter().take(LISTED) {
         line(&one.symbol, instrument(one));

@@ -3,10 +3,12 @@
 pub mod data;
 pub mod devices;
 pub mod doctor;
+pub mod evaluate;
 pub mod failure;
 pub mod hints;
 pub mod launch;
 pub mod ls;
+pub mod predict;
 pub mod report;
 pub mod run;
 pub mod stop;

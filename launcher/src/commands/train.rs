@@ -44,6 +44,8 @@ impl Algorithm {
 pub enum Parallel {
     /// The rows of each batch: all workers train one model
     Data,
+    /// Whole folds: each worker trains some by itself, with the same numbers as one after the other
+    Folds,
     /// Seeds: each worker trains whole models by itself
     Seeds,
 }
@@ -218,7 +220,12 @@ pub fn train(args: &TrainArgs, options: &LaunchOptions, scratch: &Path) -> Done 
     let headline = plan.preview.as_ref().map(|preview| headline(&plan, preview, args.resume.is_some()));
     let code = launch(&plan, options, scratch, headline)?;
     if code == exit::OK && !options.dry_run {
-        let report = report::write(&plan.run)?;
+        // a trial is entered before it is counted
+        let report = report::collect::collect(&plan.run, 0)?;
+        if let Some(Err(error)) = report.trial().map(|trial| report::ledger::enter(&plan.run, &trial)) {
+            print::err(format_args!("foxlaunch: {error:#}"));
+        }
+        let report = report::write(&plan.run, 0)?;
         if !options.quiet {
             let summary = summary(&report);
             // Standard output holds events then, and nothing else.
@@ -288,6 +295,7 @@ fn layers(args: &TrainArgs, run: &RunDir) -> Result<Layers, Refusal> {
             "parallel.work",
             match parallel {
                 Parallel::Data => "data",
+                Parallel::Folds => "folds",
                 Parallel::Seeds => "seeds",
             },
         );
@@ -347,7 +355,7 @@ fn settle_shards(layers: &mut Layers, workers: usize) -> Result<(), Refusal> {
     let (config, _) = layers.resolve().map_err(of_config)?;
     // a worker that trains by itself shares no batch
     let (workers, why) = match config.parallel.work {
-        Work::Seeds => (1, "parallel.work"),
+        Work::Folds | Work::Seeds => (1, "parallel.work"),
         Work::Data => (workers, "the number of workers"),
     };
     match config.parallel.virtual_shards {
@@ -389,6 +397,7 @@ fn headline(plan: &LaunchPlan, preview: &WorkerPlan, resumed: bool) -> String {
     };
     let config = plan.settings.as_ref().map(|settings| &settings.values);
     let over = match config.map_or(Work::Data, |config| config.parallel.work) {
+        Work::Folds => "whole folds on each".to_owned(),
         Work::Seeds => "each by itself".to_owned(),
         Work::Data => over,
     };

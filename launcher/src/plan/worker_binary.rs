@@ -2,6 +2,7 @@
 
 use crate::process::command::Program;
 use foxlaunch_shared::answers::{About, DataReport, WorkerPlan};
+use foxlaunch_shared::evaluation::FoldResult;
 use foxlaunch_shared::{env, exit};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -124,16 +125,8 @@ impl WorkerBinary {
     /// Asks what needs data or networks to know, for the settings in `config`. An error is the worker's own: its
     /// exit code and its words.
     pub fn plan(&self, config: &Path) -> Result<WorkerPlan, (i32, String)> {
-        let output = self
-            .ask(&["plan".into(), "--config".into(), config.into()])
-            .map_err(|e| (exit::SOFTWARE, e.to_string()))?;
-        if !output.status.success() {
-            let words = String::from_utf8_lossy(&output.stderr);
-            let words = words.trim().trim_start_matches("foxlaunch-worker: ").to_owned();
-            return Err((output.status.code().unwrap_or(exit::SOFTWARE), words));
-        }
-        serde_json::from_slice(&output.stdout)
-            .map_err(|e| (exit::SOFTWARE, format!("{}: its plan cannot be read: {e}", self.path.display())))
+        let answer = self.answer(&["plan".into(), "--config".into(), config.into()])?;
+        serde_json::from_slice(&answer).map_err(|e| self.unreadable("plan", &e))
     }
 
     /// Asks what the files at `paths` hold, under the settings in `config`: of each a report, or the exit code and the
@@ -141,15 +134,42 @@ impl WorkerBinary {
     pub fn survey(&self, config: &Path, paths: &[OsString]) -> Result<Vec<Surveyed>, (i32, String)> {
         let mut args = vec!["data".into(), "--config".into(), config.into(), "--".into()];
         args.extend(paths.iter().cloned());
-        let output = self.ask(&args).map_err(|e| (exit::SOFTWARE, e.to_string()))?;
-        if !output.status.success() {
-            let words = String::from_utf8_lossy(&output.stderr);
-            let words = words.trim().trim_start_matches("foxlaunch-worker: ").to_owned();
-            return Err((output.status.code().unwrap_or(exit::SOFTWARE), words));
+        let answer = self.answer(&args)?;
+        let lines = answer.split(|b| *b == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_slice(line).map_err(|e| self.unreadable("answer", &e))).collect()
+    }
+
+    /// Asks what the policy of `fold` of the run in `run`, or of its last fold, is worth on the data that the settings in
+    /// `config` name.
+    pub fn evaluate(&self, config: &Path, run: &Path, fold: Option<usize>) -> Result<FoldResult, (i32, String)> {
+        let mut args = vec!["evaluate".into(), "--config".into(), config.into(), "--run".into(), run.into()];
+        args.extend(fold.into_iter().flat_map(|fold| ["--fold".into(), fold.to_string().into()]));
+        let answer = self.answer(&args)?;
+        serde_json::from_slice(&answer).map_err(|e| self.unreadable("result", &e))
+    }
+
+    /// Asks for the table of positions of the policies in `runs`, each with its settings.
+    pub fn predict(&self, runs: &[(PathBuf, PathBuf)]) -> Result<Vec<u8>, (i32, String)> {
+        let mut args: Vec<OsString> = vec!["predict".into()];
+        args.extend(runs.iter().flat_map(|(_, config)| ["--config".into(), config.into()]));
+        args.push("--".into());
+        args.extend(runs.iter().map(|(run, _)| run.into()));
+        self.answer(&args)
+    }
+
+    /// What the worker prints for `args`; an error is its own, its exit code and its words.
+    fn answer(&self, args: &[OsString]) -> Result<Vec<u8>, (i32, String)> {
+        let output = self.ask(args).map_err(|e| (exit::SOFTWARE, e.to_string()))?;
+        if output.status.success() {
+            return Ok(output.stdout);
         }
-        let unreadable = |e| (exit::SOFTWARE, format!("{}: its answer cannot be read: {e}", self.path.display()));
-        let lines = output.stdout.split(|b| *b == b'\n').filter(|line| !line.is_empty());
-        lines.map(|line| serde_json::from_slice(line).map_err(unreadable)).collect()
+        let words = String::from_utf8_lossy(&output.stderr);
+        let words = words.trim().trim_start_matches("foxlaunch-worker: ").to_owned();
+        Err((output.status.code().unwrap_or(exit::SOFTWARE), words))
+    }
+
+    fn unreadable(&self, what: &str, error: &serde_json::Error) -> (i32, String) {
+        (exit::SOFTWARE, format!("{}: its {what} cannot be read: {error}", self.path.display()))
     }
 }
 

@@ -5,6 +5,7 @@
 //! estimated and marked as such.
 
 use foxlaunch_shared::evaluation::{FoldResult, RandomBand, Span, Track};
+use foxlaunch_shared::statistics::{Figures, figures};
 
 /// Policy, buy-and-hold and chance over the same bars.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,8 +20,18 @@ pub struct Comparison {
     pub buy_and_hold: Track,
     /// Random policies with the policy's turnover and shares of long and short.
     pub random: RandomBand,
-    /// Whether `random`'s quantiles are an estimate ([`Comparison::chain`] of more than one fold).
+    /// Whether `random`'s quantiles, and `break_even`, are estimates ([`Comparison::chain`] of more than one fold).
     pub estimated: bool,
+    /// Bars in a year.
+    pub periods_per_year: f64,
+    /// The policy's total return at 0, 1 and 2 times the costs, as far as its folds say.
+    pub costs: Vec<(f64, f64)>,
+    /// The cost rate at which the policy would have earned nothing.
+    pub break_even: Option<f64>,
+    /// The policy's figures.
+    pub figures: Figures,
+    /// Those of holding.
+    pub hold_figures: Figures,
 }
 
 impl Comparison {
@@ -33,6 +44,11 @@ impl Comparison {
             buy_and_hold: fold.buy_and_hold.clone(),
             random: fold.random.clone(),
             estimated: false,
+            periods_per_year: fold.periods_per_year,
+            costs: fold.costs.iter().map(|level| (level.factor, level.total_return)).collect(),
+            break_even: fold.break_even,
+            figures: figures(&fold.times_ns, &fold.policy.equity, fold.periods_per_year),
+            hold_figures: figures(&fold.times_ns, &fold.buy_and_hold.equity, fold.periods_per_year),
         }
     }
 
@@ -50,11 +66,18 @@ impl Comparison {
             bars: folds.iter().map(|fold| fold.test.bars).sum(),
         };
         let join = |pick: fn(&FoldResult) -> &Track| chain_tracks(&folds, pick);
+        let times_ns: Vec<i64> = folds.iter().flat_map(|fold| fold.times_ns.iter().copied()).collect();
+        let (policy, buy_and_hold) = (join(|fold| &fold.policy), join(|fold| &fold.buy_and_hold));
+        let all = folds.iter().map(|fold| bars(fold)).sum::<f64>().max(1.0);
+        let periods_per_year = folds.iter().map(|fold| bars(fold) * fold.periods_per_year).sum::<f64>() / all;
         Some(Comparison {
             test,
-            times_ns: folds.iter().flat_map(|fold| fold.times_ns.iter().copied()).collect(),
-            policy: join(|fold| &fold.policy),
-            buy_and_hold: join(|fold| &fold.buy_and_hold),
+            figures: figures(&times_ns, &policy.equity, periods_per_year),
+            hold_figures: figures(&times_ns, &buy_and_hold.equity, periods_per_year),
+            times_ns,
+            policy,
+            buy_and_hold,
+            periods_per_year,
             random: RandomBand {
                 runs: folds.iter().map(|fold| fold.random.runs).min().unwrap_or(0),
                 total_return: chained_returns(&folds),
@@ -62,14 +85,35 @@ impl Comparison {
                 median: join(|fold| &fold.random.median),
             },
             estimated: true,
+            break_even: break_even(&chained_costs(&folds), first.cost_rate),
+            costs: chained_costs(&folds),
         })
     }
+}
+
+/// Returns at each level of costs, compounded over the folds; none where a fold lacks them.
+fn chained_costs(folds: &[&FoldResult]) -> Vec<(f64, f64)> {
+    let levels = folds.first().map_or(&[][..], |fold| &fold.costs);
+    if folds.iter().any(|fold| fold.costs.len() != levels.len()) {
+        return Vec::new();
+    }
+    let grown = |k: usize| folds.iter().map(|fold| 1.0 + fold.costs[k].total_return).product::<f64>() - 1.0;
+    levels.iter().enumerate().map(|(k, level)| (level.factor, grown(k))).collect()
+}
+
+/// Where the line through the logarithms of equity without costs and with costs of `cost_rate` meets 0: nearly a line is
+/// what they are.
+fn break_even(costs: &[(f64, f64)], cost_rate: f64) -> Option<f64> {
+    let at = |factor: f64| costs.iter().find(|(f, _)| *f == factor).map(|(_, total)| total.ln_1p());
+    let (gross, net) = (at(0.0)?, at(1.0)?);
+    (gross > 0.0 && net < gross).then(|| cost_rate * gross / (gross - net))
 }
 
 /// Equity compounded over the folds, and its figures. Averages are weighted by bars.
 fn chain_tracks(folds: &[&FoldResult], pick: fn(&FoldResult) -> &Track) -> Track {
     let mut equity = vec![1.0];
     let (mut turnover, mut time_in_market, mut trades) = (0.0, 0.0, 0);
+    let (mut gained, mut exposure) = (0.0, 0.0);
     let mut moments = Moments::default();
     let mut annual = 0.0;
     for fold in folds {
@@ -82,6 +126,8 @@ fn chain_tracks(folds: &[&FoldResult], pick: fn(&FoldResult) -> &Track) -> Track
         let bars = bars(fold);
         turnover += bars * track.turnover;
         time_in_market += bars * track.time_in_market;
+        gained += bars * track.time_in_market * track.hit_rate;
+        exposure += bars * track.exposure;
         annual += bars * fold.periods_per_year;
         trades += track.trades;
     }
@@ -92,6 +138,8 @@ fn chain_tracks(folds: &[&FoldResult], pick: fn(&FoldResult) -> &Track) -> Track
         max_drawdown: max_drawdown(&equity),
         turnover: turnover / all,
         time_in_market: time_in_market / all,
+        hit_rate: if time_in_market > 0.0 { gained / time_in_market } else { 0.0 },
+        exposure: exposure / all,
         trades,
         equity,
     }

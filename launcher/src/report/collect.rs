@@ -2,14 +2,17 @@
 
 use super::chain::Comparison;
 use super::control::Pooled;
+use super::ledger::{self, Deflated, Trial};
 use super::verdict::Verdict;
 use anyhow::Context;
 use foxlaunch_shared::config::Config;
-use foxlaunch_shared::evaluation::{ControlResult, FoldResult, Span, Track};
+use foxlaunch_shared::evaluation::{ControlResult, FoldResult, Span, Track, test_digest};
 use foxlaunch_shared::metric::Metric;
 use foxlaunch_shared::run_dir::RunDir;
+use foxlaunch_shared::statistics::{Moments, daily_returns};
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::PathBuf;
@@ -37,6 +40,12 @@ pub struct Report {
     pub folds: Vec<FoldReport>,
     /// All test parts one after another; none where there is no fold.
     pub chained: Option<Comparison>,
+    /// What the trials on the same bars take off the Sharpe ratio; none where there is no fold.
+    pub deflated: Option<Deflated>,
+    /// The digest of the bars of all test parts; none where there is no fold.
+    pub test_digest: Option<String>,
+    /// Problems of the data by kind, and how often each was met when they were read.
+    pub problems: BTreeMap<String, u64>,
     /// The results of control tasks: the run's own, or each seed's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub control: Vec<ControlResult>,
@@ -82,27 +91,42 @@ pub struct FoldReport {
 impl Serialize for Comparison {
     /// The numbers of the tables. Equity curves stay in the folds' own files.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut fields = to.serialize_struct("Comparison", 6)?;
+        let mut fields = to.serialize_struct("Comparison", 10)?;
         fields.serialize_field("test", &self.test)?;
         fields.serialize_field("verdict", &Verdict::of(self))?;
         fields.serialize_field("policy", &Figures(&self.policy))?;
         fields.serialize_field("buy_and_hold", &Figures(&self.buy_and_hold))?;
         fields.serialize_field("random", &Band(self))?;
+        fields.serialize_field("policy_figures", &self.figures)?;
+        fields.serialize_field("buy_and_hold_figures", &self.hold_figures)?;
+        let costs: Vec<_> =
+            self.costs.iter().map(|(factor, total)| CostLevel { factor: *factor, total_return: *total }).collect();
+        fields.serialize_field("costs", &costs)?;
+        fields.serialize_field("break_even_cost", &self.break_even)?;
         fields.end()
     }
+}
+
+/// What the policy's decisions return at a multiple of the costs.
+#[derive(Serialize)]
+struct CostLevel {
+    factor: f64,
+    total_return: f64,
 }
 
 struct Figures<'a>(&'a Track);
 
 impl Serialize for Figures<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut fields = to.serialize_struct("Figures", 6)?;
+        let mut fields = to.serialize_struct("Figures", 8)?;
         fields.serialize_field("total_return", &self.0.total_return)?;
         fields.serialize_field("sharpe", &self.0.sharpe)?;
         fields.serialize_field("max_drawdown", &self.0.max_drawdown)?;
         fields.serialize_field("turnover", &self.0.turnover)?;
         fields.serialize_field("time_in_market", &self.0.time_in_market)?;
         fields.serialize_field("trades", &self.0.trades)?;
+        fields.serialize_field("hit_rate", &self.0.hit_rate)?;
+        fields.serialize_field("exposure", &self.0.exposure)?;
         fields.end()
     }
 }
@@ -133,7 +157,7 @@ impl Report {
 
     /// The folds, counted from 0, whose records end without a single update.
     pub fn unlearned(&self) -> Vec<usize> {
-        let mut last = std::collections::BTreeMap::<u32, u64>::new();
+        let mut last = BTreeMap::<u32, u64>::new();
         for metric in &self.metrics {
             let update = last.entry(metric.fold).or_default();
             *update = metric.update.max(*update);
@@ -144,7 +168,7 @@ impl Report {
 
     /// The points (update, value) of metric `name`, a list for each fold, folds in order.
     pub fn series(&self, name: &str) -> Vec<(u32, Vec<(f64, f64)>)> {
-        let mut series = std::collections::BTreeMap::<u32, Vec<(f64, f64)>>::new();
+        let mut series = BTreeMap::<u32, Vec<(f64, f64)>>::new();
         for metric in &self.metrics {
             if let Some(value) = metric.values.get(name).copied().flatten() {
                 series.entry(metric.fold).or_default().push((metric.update as f64, value));
@@ -154,8 +178,9 @@ impl Report {
     }
 }
 
-/// Reads the run folder `run`. An error only where the folder itself cannot be read.
-pub fn collect(run: &RunDir) -> anyhow::Result<Report> {
+/// Reads the run folder `run`, behind whose result at least `trials` trials stand. An error only where the folder itself
+/// cannot be read.
+pub fn collect(run: &RunDir, trials: usize) -> anyhow::Result<Report> {
     let named = || format!("run folder {}", run.path().display());
     std::fs::read_dir(run.path()).with_context(named)?;
     let folder = std::fs::canonicalize(run.path()).with_context(named)?;
@@ -182,6 +207,9 @@ pub fn collect(run: &RunDir) -> anyhow::Result<Report> {
             chained: None,
             control,
             pooled,
+            deflated: None,
+            test_digest: None,
+            problems: plan_text.as_deref().map(problems).unwrap_or_default(),
             missing,
             config,
             config_text,
@@ -200,7 +228,12 @@ pub fn collect(run: &RunDir) -> anyhow::Result<Report> {
     }
 
     let chained = Comparison::chain(&folds);
+    let test_digest = chained.is_some().then(|| test_digest(&folds));
+    let trial =
+        chained.as_ref().zip(test_digest.clone()).map(|(chained, test)| own_trial(&name, chained, test, &config));
+    let deflated = trial.map(|(trial, daily)| ledger::deflated(&ledger::read(run), &trial, &daily, trials));
     let folds = folds.into_iter().map(FoldReport::from).collect();
+    let problems = plan_text.as_deref().map(problems).unwrap_or_default();
     let pooled = None;
     Ok(Report {
         version: 1,
@@ -208,6 +241,9 @@ pub fn collect(run: &RunDir) -> anyhow::Result<Report> {
         folder,
         folds,
         chained,
+        deflated,
+        test_digest,
+        problems,
         control,
         pooled,
         missing,
@@ -218,12 +254,34 @@ pub fn collect(run: &RunDir) -> anyhow::Result<Report> {
     })
 }
 
+/// This run as a trial, and the moments of its daily returns.
+fn own_trial(name: &str, chained: &Comparison, test: String, config: &Option<Config>) -> (Trial, Moments) {
+    let daily = Moments::of(&daily_returns(&chained.times_ns, &chained.policy.equity));
+    let config = config.as_ref().map_or_else(|| name.to_owned(), Config::digest);
+    (Trial { test, config, sharpe: daily.sharpe(), run: name.to_owned() }, daily)
+}
+
+impl Report {
+    /// This run as a line of the ledger; none where it is not whole.
+    pub fn trial(&self) -> Option<Trial> {
+        let whole = self.missing.is_empty() && self.config.as_ref().is_some_and(|c| c.folds.count == self.folds.len());
+        let (chained, test) = (self.chained.as_ref()?, self.test_digest.clone()?);
+        whole.then(|| own_trial(&self.run, chained, test, &self.config).0)
+    }
+}
+
+/// Problems of the data, out of the text of `plan.json`.
+fn problems(plan: &str) -> BTreeMap<String, u64> {
+    let plan: serde_json::Value = serde_json::from_str(plan).unwrap_or_default();
+    serde_json::from_value(plan["data"]["problems"].clone()).unwrap_or_default()
+}
+
 /// The results of `seeds` below `run`, and all of them as one figure. A market's seeds are there as figures alone.
 fn of_seeds(run: &RunDir, seeds: &[u64], missing: &mut Vec<String>) -> (Vec<ControlResult>, Option<Pooled>) {
     let (mut control, mut figures) = (Vec::new(), Vec::new());
     let mut what = "mean return of the last weights";
     for seed in seeds {
-        let report = match collect(&run.seed(*seed)) {
+        let report = match collect(&run.seed(*seed), 0) {
             Ok(report) => report,
             Err(error) => {
                 missing.push(format!("seed {seed}: {error:#}"));

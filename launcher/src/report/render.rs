@@ -7,6 +7,7 @@ use super::calendar::moment;
 use super::chain::Comparison;
 use super::collect::{FoldReport, LOSS, Report, VALIDATION};
 use super::control;
+use super::figures;
 use super::plots::{self, FOLDS, NARROW, Shape, WIDE};
 use super::style;
 use super::verdict::{Verdict, beside_holding, never_learned, percent, signed_percent};
@@ -125,6 +126,10 @@ fn overall(report: &Report, chained: &Comparison) -> anyhow::Result<String> {
         html += &format!("<p class=\"note\"><strong>{}</strong></p>\n", escape(&never_learned(fold)));
     }
     html += &table(chained);
+    if let Some(deflated) = &report.deflated {
+        html += &format!("<p>{}</p>\n", escape(&figures::of_trials(deflated)));
+    }
+    html += &more(chained, true);
     if chained.estimated {
         html += "<p class=\"note\">The range of chance over all folds is estimated from the folds' own ranges, taken as \
                  independent.</p>\n";
@@ -141,6 +146,7 @@ fn one_fold(fold: &FoldReport) -> anyhow::Result<String> {
     writeln!(html, "{}</p>", escape(&parts.join(" · ")))?;
     html += &verdict(&fold.result);
     html += &table(&fold.result);
+    html += &more(&fold.result, false);
     html += &equity(&fold.result, &[], "")?;
     Ok(html)
 }
@@ -190,6 +196,22 @@ fn table(comparison: &Comparison) -> String {
         row("Policy", &comparison.policy),
         row("Buy and hold", &comparison.buy_and_hold),
         row("Random, median", &random.median)
+    )
+}
+
+/// What costs do, and the figures beyond the first table, shown or to be unfolded.
+fn more(comparison: &Comparison, open: bool) -> String {
+    let open = if open { " open" } else { "" };
+    let costs = figures::of_costs(comparison).map(|text| format!("<p>{}</p>\n", escape(&text))).unwrap_or_default();
+    let row = |[name, policy, hold]: [String; 3]| {
+        let [name, policy, hold] = [escape(&name), escape(&policy), escape(&hold)];
+        format!("<tr><th scope=\"row\">{name}</th><td>{policy}</td><td>{hold}</td></tr>\n")
+    };
+    let rows: String = figures::rows(comparison).into_iter().map(row).collect();
+    format!(
+        "{costs}<details{open}><summary>More figures</summary><div class=\"scroll\"><table>\n<thead><tr><th></th>\
+         <th scope=\"col\">Policy</th><th scope=\"col\">Buy and hold</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\
+         </details>\n"
     )
 }
 
@@ -269,6 +291,10 @@ fn caveats(report: &Report) -> String {
              moments, on the same bars and at the same costs. Buy and hold is long from the first bar to the last."
                 .to_owned(),
         );
+    }
+    if !report.problems.is_empty() {
+        let met: Vec<String> = report.problems.iter().map(|(kind, many)| format!("{kind} {many}")).collect();
+        points.push(format!("Met in the data, and left out or mended as the settings say: {}.", met.join(", ")));
     }
     if report.pooled.is_none() {
         points.push("This is one run with one seed; another seed may come to something else.".to_owned());

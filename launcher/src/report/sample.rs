@@ -1,7 +1,7 @@
 //! Made results for tests, and one whole made run folder.
 
 use foxlaunch_shared::config::Config;
-use foxlaunch_shared::evaluation::{FoldResult, RandomBand, Span, Track};
+use foxlaunch_shared::evaluation::{CostLevel, FoldResult, RandomBand, Span, Track};
 use foxlaunch_shared::metric::Metric;
 use foxlaunch_shared::run_dir::RunDir;
 
@@ -34,6 +34,10 @@ pub(crate) fn fold(number: usize, equity: &[f64]) -> FoldResult {
             sharpe: [-1.1, -0.2, 0.8],
             median,
         },
+        costs: [0.0, 1.0, 2.0]
+            .map(|factor| CostLevel { factor, total_return: 0.1 - 0.05 * factor, sharpe: 0.4 - 0.2 * factor })
+            .to_vec(),
+        break_even: Some(0.0004),
     }
 }
 
@@ -45,6 +49,8 @@ fn track(equity: &[f64]) -> Track {
         turnover: 0.0312,
         time_in_market: 0.71,
         trades: 25,
+        hit_rate: 0.51,
+        exposure: 0.71,
         equity: equity.to_vec(),
     }
 }

@@ -13,7 +13,7 @@ fn made(instruments: &[&str]) -> (tempfile::TempDir, RunDir) {
 #[test]
 fn the_page_runs_nothing_and_asks_for_nothing() {
     let (_folder, run) = made(&["<script>alert(1)</script>", "A&B\" onload='x"]);
-    write(&run).expect("a report");
+    write(&run, 0).expect("a report");
     let page = fs::read_to_string(run.report_html()).expect("the page");
     for forbidden in ["<script", "http://", "https://", "src=", "href=", "url(", "@import", "onload='"] {
         assert!(!page.contains(forbidden), "the page contains {forbidden}");
@@ -26,7 +26,7 @@ fn the_page_runs_nothing_and_asks_for_nothing() {
 #[test]
 fn page_and_numbers_agree() {
     let (_folder, run) = made(&["IBM"]);
-    let report = write(&run).expect("a report");
+    let report = write(&run, 0).expect("a report");
     let json: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(run.report_json()).expect("the numbers")).expect("JSON");
     let page = fs::read_to_string(run.report_html()).expect("the page");
@@ -47,14 +47,14 @@ fn page_and_numbers_agree() {
 #[test]
 fn a_fold_that_never_learned_is_said_to() {
     let (_folder, run) = made(&["IBM"]);
-    assert_eq!(write(&run).expect("a report").unlearned(), [0; 0]);
+    assert_eq!(write(&run, 0).expect("a report").unlearned(), [0; 0]);
     let lines = fs::read_to_string(run.metrics()).expect("metrics");
     let metrics =
         lines.lines().map(|line| serde_json::from_str::<foxlaunch_shared::metric::Metric>(line).expect("one"));
     let left = metrics.filter(|metric| metric.fold != 1).map(|metric| serde_json::to_string(&metric).expect("JSON"));
     let none = "{\"fold\":1,\"update\":0,\"step\":1000,\"values\":{\"validation\":0.1}}".to_owned();
     fs::write(run.metrics(), left.chain([none]).collect::<Vec<_>>().join("\n") + "\n").expect("written");
-    let report = write(&run).expect("a report");
+    let report = write(&run, 0).expect("a report");
     assert_eq!((report.unlearned(), report.missing.len()), (vec![1], 0), "{:?}", report.missing);
     let page = fs::read_to_string(run.report_html()).expect("the page");
     assert!(page.contains("Fold 2 never learned"));
@@ -64,7 +64,7 @@ fn a_fold_that_never_learned_is_said_to() {
 #[test]
 fn validation_is_shown_as_a_choice_and_never_in_the_numbers() {
     let (_folder, run) = made(&["IBM"]);
-    let report = write(&run).expect("a report");
+    let report = write(&run, 0).expect("a report");
     assert_eq!(report.validation_metric(), Some("validation"));
     let page = fs::read_to_string(run.report_html()).expect("the page");
     assert!(page.contains("it is no result"));
@@ -72,7 +72,17 @@ fn validation_is_shown_as_a_choice_and_never_in_the_numbers() {
         serde_json::from_str(&fs::read_to_string(run.report_json()).expect("the numbers")).expect("JSON");
     let keys = |value: &serde_json::Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&json["folds"][0]["validation"]), ["bars", "first_ns", "last_ns"], "where, and no figure");
-    assert_eq!(keys(&json), ["chained", "folder", "folds", "missing", "run", "version"]);
+    assert_eq!(
+        keys(&json),
+        ["chained", "deflated", "folder", "folds", "missing", "problems", "run", "test_digest", "version"]
+    );
+    assert_eq!(json["deflated"]["trials"], 1);
+    for key in ["cagr", "calmar", "drawdown_bars", "probabilistic_sharpe", "sharpe_interval", "sortino", "volatility"] {
+        assert!(
+            !json["folds"][0]["policy_figures"][key].is_null() && !json["chained"]["policy_figures"][key].is_null()
+        );
+    }
+    assert_eq!(json["folds"][0]["costs"][2]["factor"], 2.0);
 }
 
 #[test]
@@ -86,7 +96,7 @@ fn a_run_that_was_cut_off_is_reported_as_far_as_it_went() {
     metrics.push_str("{\"fold\": 2, \"upd");
     fs::write(run.metrics(), metrics).expect("cut");
 
-    let report = write(&run).expect("a report");
+    let report = write(&run, 0).expect("a report");
     assert_eq!(report.folds.len(), 1);
     let missing = report.missing.join("\n");
     for named in ["plan.json", "fold-1.json", "fold 3 of 3", "metrics.jsonl has 1 unreadable lines; line 361"] {
@@ -99,10 +109,10 @@ fn a_run_that_was_cut_off_is_reported_as_far_as_it_went() {
 #[test]
 fn an_empty_folder_gives_a_page_that_says_so_and_none_gives_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
-    let report = write(&RunDir::new(folder.path())).expect("a report");
+    let report = write(&RunDir::new(folder.path()), 0).expect("a report");
     assert!(report.chained.is_none() && report.missing.len() == 3, "{:?}", report.missing);
     let nowhere = RunDir::new(folder.path().join("nowhere"));
-    let error = format!("{:#}", write(&nowhere).expect_err("no folder"));
+    let error = format!("{:#}", write(&nowhere, 0).expect_err("no folder"));
     assert!(error.contains("nowhere"), "{error}");
 }
 
@@ -112,7 +122,7 @@ fn a_result_whose_parts_do_not_fit_is_refused() {
     let mut fold = sample::fold(0, &[1.0, 1.1, 1.2]);
     fold.policy.equity.pop();
     fs::write(run.fold(0), serde_json::to_string(&fold).expect("JSON")).expect("written");
-    let report = write(&run).expect("a report");
+    let report = write(&run, 0).expect("a report");
     assert!(report.missing.iter().any(|what| what.contains("policy has 2 values for 2 bars")), "{:?}", report.missing);
     assert_eq!(report.folds.len(), 2);
 }
@@ -120,8 +130,8 @@ fn a_result_whose_parts_do_not_fit_is_refused() {
 #[test]
 fn only_whole_files_are_left() {
     let (_folder, run) = made(&["IBM"]);
-    write(&run).expect("a report");
-    write(&run).expect("a report over the first");
+    write(&run, 0).expect("a report");
+    write(&run, 0).expect("a report over the first");
     let names: Vec<String> = fs::read_dir(run.path())
         .expect("the folder")
         .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())

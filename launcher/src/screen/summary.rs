@@ -1,10 +1,12 @@
 //! The table at the end of a run: each fold and all together, beside holding and chance.
 
 use crate::report::calendar::moment;
+use crate::report::collect::FoldReport;
 use crate::report::verdict::{Verdict, never_learned, percent, signed_percent};
-use crate::report::{Comparison, Report, control};
+use crate::report::{Comparison, Report, control, figures};
 use foxlaunch_shared::evaluation::{Span, Track};
 use foxlaunch_shared::run_dir::RunDir;
+use foxlaunch_shared::statistics::Figures;
 
 /// No line is wider, paths and names of instruments excepted.
 pub const WIDTH: usize = 100;
@@ -22,6 +24,16 @@ pub fn summary(report: &Report) -> String {
     if let Some(chained) = report.chained.as_ref().filter(|_| report.folds.len() > 1) {
         lines.push(format!("all folds, one after another: {}", when(&chained.test)));
         lines.extend(block(chained));
+    }
+    if let Some(deflated) = report.deflated.as_ref().filter(|_| report.chained.is_some()) {
+        lines.push(format!(
+            "{}: {} ({} {} known on these bars)",
+            deflated.name(),
+            percent(deflated.probability),
+            deflated.trials,
+            if deflated.trials == 1 { "trial" } else { "trials" }
+        ));
+        lines.push(String::new());
     }
     for result in &report.control {
         lines.push(control::about(result));
@@ -47,6 +59,25 @@ pub fn summary(report: &Report) -> String {
     lines.join("\n") + "\n"
 }
 
+/// The table of one result on other data, and whether they are `seen`: what the policy learned from or was chosen by.
+pub fn evaluated(report: &FoldReport, seen: Option<&Span>) -> String {
+    let mut lines = vec![format!("the policy of fold {}, {}", report.fold + 1, when(&report.result.test))];
+    lines.push(format!("on {}", report.instruments.join(", ")));
+    lines.extend(block(&report.result));
+    if let Some(seen) = seen {
+        lines.push(format!(
+            "in-sample: it learned from, or was chosen by, bars of {} to {}: this is no test",
+            moment(seen.first_ns),
+            moment(seen.last_ns)
+        ));
+    }
+    lines.extend(figures::of_costs(&report.result));
+    let rows = figures::rows(&report.result);
+    lines.push(format!("  {:<34}{:>20}{:>20}", "", "policy", "buy & hold"));
+    lines.extend(rows.iter().map(|[name, policy, hold]| format!("  {name:<34}{policy:>20}{hold:>20}")));
+    lines.join("\n") + "\n"
+}
+
 fn when(test: &Span) -> String {
     format!("tested on {} to {}, {} bars", moment(test.first_ns), moment(test.last_ns), test.bars)
 }
@@ -62,9 +93,21 @@ fn block(comparison: &Comparison) -> Vec<String> {
         row("buy & hold", &cells(&comparison.buy_and_hold)),
         row("random, median", &cells(&random.median)),
         row(about, &range),
+        of_figures(&comparison.figures),
         format!("  -> {}", Verdict::of(comparison)),
         String::new(),
     ]
+}
+
+/// The policy's figures for a year, and how sure its Sharpe ratio is.
+fn of_figures(figures: &Figures) -> String {
+    let [low, high] = figures.sharpe_interval;
+    format!(
+        "  policy in a year {}, volatility {}; Sharpe of days {:.2}, 90 % from {low:.2} to {high:.2}",
+        figures.cagr.map_or("-".to_owned(), signed_percent),
+        percent(figures.volatility),
+        figures.sharpe_daily
+    )
 }
 
 fn cells(track: &Track) -> [String; 6] {
@@ -92,7 +135,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let run = RunDir::new(folder.path());
         sample::write_run(&run, &["IBM"]);
-        let report = crate::report::collect::collect(&run).expect("a report");
+        let report = crate::report::collect::collect(&run, 0).expect("a report");
         (folder, report)
     }
 
@@ -119,6 +162,7 @@ mod tests {
   buy & hold                      +0.04%           0.42          0.0%     0.031      71.0%      25
   random, median                  -0.01%           0.42          0.0%     0.031      71.0%      25
   random 5-95 %         -15.0% to +20.0%  -1.10 to 0.80
+  policy in a year -, volatility 0.0%; Sharpe of days 0.00, 90 % from 0.00 to 0.00
   -> the test part is too short to judge
 ";
         assert_eq!(block(&comparison).join("\n"), want[1..]);

@@ -87,17 +87,23 @@ pub struct FeaturesConfig {
 pub struct FoldsConfig {
     /// How many folds.
     pub count: usize,
+    /// `expanding`: fold k learns from all before its test part; `rolling`: from as many bars as the first fold.
+    pub scheme: String,
     /// Share of the span that all test parts cover together.
     pub test_fraction: f64,
     /// Share of a fold's train part that is kept for validation.
     pub validation_fraction: f64,
     /// Bars left out at each border.
     pub embargo_bars: usize,
+    /// Bars that a label looks ahead: so many more are left out before each border, since their labels lie behind it.
+    pub label_bars: usize,
 }
 
 impl FoldsConfig {
     pub(super) fn check(&self) -> Refused {
         require((1..=1000).contains(&self.count), "folds.count", self.count, "must be from 1 to 1000")?;
+        let known = ["expanding", "rolling"].contains(&self.scheme.as_str());
+        require(known, "folds.scheme", &self.scheme, "must be expanding or rolling")?;
         let open = |x: f64| x > 0.0 && x < 1.0;
         require(open(self.test_fraction), "folds.test_fraction", self.test_fraction, "must be between 0 and 1")?;
         let v = self.validation_fraction;
@@ -125,6 +131,8 @@ pub struct EnvironmentConfig {
     pub half_spread_bps: f64,
     /// Slippage in basis points.
     pub slippage_bps: f64,
+    /// What holding a short position costs in a year, in basis points of its value.
+    pub borrow_bps: f64,
     /// What the learner's rewards are multiplied by.
     pub reward_scale: f64,
     /// Greedy episodes of an evaluation where there are no bars to evaluate on.
@@ -135,6 +143,11 @@ impl EnvironmentConfig {
     /// The cost of trading one unit of equity, as a share.
     pub fn cost_rate(&self) -> f64 {
         (self.fee_bps + self.half_spread_bps + self.slippage_bps) * 1e-4
+    }
+
+    /// The cost of being short of one unit of equity for a year, as a share.
+    pub fn borrow_rate(&self) -> f64 {
+        self.borrow_bps * 1e-4
     }
 
     pub(super) fn check(&self) -> Refused {
@@ -152,6 +165,8 @@ impl EnvironmentConfig {
         ] {
             require((0.0..1000.0).contains(&bps), key, bps, "must be from 0 to below 1000")?;
         }
+        let borrow = self.borrow_bps;
+        require((0.0..=1e5).contains(&borrow), "environment.borrow_bps", borrow, "must be from 0 to 100000")?;
         let e = self.evaluation_episodes;
         require((1..=1 << 20).contains(&e), "environment.evaluation_episodes", e, "must be from 1 to 2^20")?;
         let s = self.reward_scale;

@@ -139,12 +139,16 @@ impl Config {
         }
     }
 
-    /// What decides the numbers: all but the rhythm of logs and checkpoints.
+    /// What decides the numbers: all but the rhythm of logs and checkpoints, and where folds are trained.
     fn numbers(&self) -> Config {
         let mut numbers = self.clone();
         numbers.train.log_every = 0;
         numbers.train.checkpoint_every = 0;
         numbers.train.checkpoint_keep = 0;
+        // folds give the same wherever they are trained
+        if numbers.parallel.work == Work::Folds {
+            numbers.parallel.work = Work::Data;
+        }
         numbers
     }
 

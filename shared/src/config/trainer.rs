@@ -98,6 +98,8 @@ impl OptimizerConfig {
 pub enum Work {
     /// The rows of each batch: all workers train one model.
     Data,
+    /// Folds: each worker trains whole ones by itself, with the numbers of one after the other.
+    Folds,
     /// Seeds: each worker trains whole models by itself.
     Seeds,
 }

@@ -4,6 +4,7 @@
 //! `FOXLAUNCH_VECTORS=FILE cargo test -p foxlaunch-tests vectors` reads another file of the same form.
 
 mod data_parallel;
+mod finance;
 pub(crate) mod harness;
 mod policy;
 mod replay;

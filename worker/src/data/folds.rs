@@ -7,9 +7,13 @@
 //! fold 2: train train train train train . val . test
 //! ```
 //!
+//! With the scheme `rolling`, train and validation parts stay as long, in bars over all instruments, as those of the
+//! first fold.
+//!
 //! Borders are moments, the same for all instruments. A dot is the embargo. An episode or a walk stays inside its
-//! part, so no reward reaches over a border: that is the purge (Lopez de Prado 2018, chapter 7). Features may look
-//! back over a border; scalers may not.
+//! part, so no reward reaches over a border: that is the purge (Lopez de Prado 2018, chapter 7); for labels that look
+//! further ahead, `label_bars` more bars of each instrument are left out. Features may look back over a border; scalers
+//! may not.
 
 use super::{DataError, Dataset};
 use foxlaunch_shared::answers::FoldSummary;
@@ -84,7 +88,8 @@ impl Fold {
 /// Splits `dataset` into folds whose test parts follow each other without overlap up to the last bar.
 ///
 /// Test parts together hold `test_fraction` of the usable bars, as nearly equal in bars as moments allow; fold k
-/// learns from everything before its test part, of which the last `validation_fraction` is its validation part.
+/// learns from everything before its test part (or from as much as the first fold, where the scheme is `rolling`), of
+/// which the last `validation_fraction` is its validation part.
 pub fn walk_forward(dataset: &Dataset, config: &FoldsConfig) -> Result<Vec<Fold>, DataError> {
     let mut times: Vec<i64> = Vec::new();
     for i in dataset.instruments() {
@@ -110,23 +115,26 @@ pub fn walk_forward(dataset: &Dataset, config: &FoldsConfig) -> Result<Vec<Fold>
         };
         let (test_from, test_to) = (border(index), border(index + 1));
         let past = times.partition_point(|&t| t < test_from);
-        let learned = ((past as f64) * (1.0 - config.validation_fraction)).round() as usize;
+        // as many bars as the first fold has, the newest of them
+        let skipped = if config.scheme == "rolling" { past.saturating_sub(total - tested) } else { 0 };
+        let train_from = if skipped == 0 { i64::MIN } else { times[skipped] };
+        let learned = skipped + (((past - skipped) as f64) * (1.0 - config.validation_fraction)).round() as usize;
         let validation_from = times[learned.min(total - 1)].min(test_from);
+        let left_out = config.embargo_bars + config.label_bars;
         let fold = Fold {
             index,
-            train: Part::between(dataset, i64::MIN, validation_from, config.embargo_bars),
-            validation: Part::between(dataset, validation_from, test_from, config.embargo_bars),
+            train: Part::between(dataset, train_from, validation_from, left_out),
+            validation: Part::between(dataset, validation_from, test_from, left_out),
             test: Part::between(dataset, test_from, test_to, 0),
         };
         for (name, part) in [("train", &fold.train), ("validation", &fold.validation), ("test", &fold.test)] {
             if !part.can_be_traded() {
                 return Err(too_short(format!(
-                    "fold {} of {}: its {name} part has {} bars after an embargo of {}, and no instrument has 2 in a \
+                    "fold {} of {}: its {name} part has {} bars after an embargo of {left_out}, and no instrument has 2 in a \
                      row; there are {}{}; use more bars, fewer folds or other shares",
                     index + 1,
                     config.count,
                     part.bars(),
-                    config.embargo_bars,
                     usable(dataset, total),
                     wanted(config)
                 )));
@@ -171,10 +179,11 @@ fn suffices(total: usize, config: &FoldsConfig) -> bool {
     tested >= 2 * config.count
         && tested + 4 <= total
         && (0..config.count).all(|k| {
-            let past = border(k);
+            let whole = border(k);
+            let past = if config.scheme == "rolling" { border(0) } else { whole };
             let learned = ((past as f64) * (1.0 - config.validation_fraction)).round() as usize;
-            let least = config.embargo_bars + 2;
-            border(k + 1) >= past + 2 && learned >= least && past >= learned + least
+            let least = config.embargo_bars + config.label_bars + 2;
+            border(k + 1) >= whole + 2 && learned >= least && past >= learned + least
         })
 }
 

@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 /// Nanoseconds in a year of 365.25 days.
-const YEAR_NS: f64 = 365.25 * 86_400e9;
+pub(crate) const YEAR_NS: f64 = 365.25 * 86_400e9;
 
 /// The bars of one instrument, column by column, in strictly rising time.
 #[derive(Clone, Debug, PartialEq, Default)]

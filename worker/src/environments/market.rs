@@ -13,7 +13,7 @@
 //! ([`bar_growth`]).
 
 use super::{Environment, Step};
-use crate::data::{DataError, Dataset, Part, Scaler};
+use crate::data::{DataError, Dataset, Part, Scaler, YEAR_NS};
 use crate::seed::Draw;
 use foxlaunch_shared::config::EnvironmentConfig;
 use rand::RngExt;
@@ -31,13 +31,21 @@ pub const RUIN: f64 = 1e-12;
 /// `old` and `new` are positions as shares of equity, `close` is the price decided on, `next_open` the price of the
 /// fill, `next_close` the price at the end:
 ///
-/// growth = (1 + old (next_open / close - 1)) (1 + new (next_close / next_open - 1) - cost_rate |new - old|)
+/// growth = (1 + old (next_open / close - 1)) (1 + new (next_close / next_open - 1) - cost_rate |new - old| - carry)
 ///
+/// `carry` is what it costs to hold `new` meanwhile, as a share of equity: the lender's fee of a short position.
 /// A flip from long to short so pays twice. While a position is held it stays the same share of equity: prices move
 /// it away, and it is brought back at each close and each open. Those small trades are not charged.
-pub fn bar_growth(close: f64, next_open: f64, next_close: f64, old: f64, new: f64, cost_rate: f64) -> f64 {
+pub fn bar_growth(
+    close: f64,
+    next_open: f64,
+    next_close: f64,
+    [old, new]: [f64; 2],
+    cost_rate: f64,
+    carry: f64,
+) -> f64 {
     let before = 1.0 + old * (next_open / close - 1.0);
-    let after = 1.0 + new * (next_close / next_open - 1.0) - cost_rate * (new - old).abs();
+    let after = 1.0 + new * (next_close / next_open - 1.0) - cost_rate * (new - old).abs() - carry;
     // two negative factors are no growth: equity was gone at the fill
     if before <= 0.0 || after <= 0.0 { 0.0 } else { before * after }
 }
@@ -64,6 +72,8 @@ pub struct Market {
     positions: Vec<f64>,
     flat: u8,
     cost_rate: f64,
+    /// Cost of being short of one unit of equity, as a share for each nanosecond.
+    borrow_rate: f64,
     episode_bars: usize,
     /// For each instrument how many starts an episode may have, summed up to and including it.
     starts: Vec<usize>,
@@ -114,6 +124,7 @@ impl Market {
             positions: config.positions.clone(),
             flat,
             cost_rate: config.cost_rate(),
+            borrow_rate: config.borrow_rate() / YEAR_NS,
             episode_bars: config.episode_bars,
             starts,
         })
@@ -122,6 +133,11 @@ impl Market {
     /// The data behind it.
     pub fn dataset(&self) -> &Dataset {
         &self.dataset
+    }
+
+    /// The state in which `bar` of `instrument` is the last known one and `position`, an index, is held.
+    pub fn at(&self, instrument: usize, bar: usize, position: u8) -> MarketState {
+        MarketState { instrument: instrument as u16, bar: bar as u32, position, left: 1 }
     }
 
     /// The bars of each instrument that belong to it.
@@ -144,10 +160,25 @@ impl Market {
         self.cost_rate
     }
 
-    /// [`bar_growth`] from `bar` of `instrument` to the next; `bar` must not be the last.
+    /// The same market where trades and short positions cost `factor` times as much.
+    pub fn with_costs(&self, factor: f64) -> Market {
+        Market { cost_rate: factor * self.cost_rate, borrow_rate: factor * self.borrow_rate, ..self.clone() }
+    }
+
+    /// The same market where trades cost `cost_rate`, as a share.
+    pub fn with_cost_rate(&self, cost_rate: f64) -> Market {
+        Market { cost_rate, ..self.clone() }
+    }
+
+    /// [`bar_growth`] from `bar` of `instrument` to the next; `bar` must not be the last. A short position pays for the
+    /// time between their starts, holes included.
     pub fn growth(&self, instrument: usize, bar: usize, old: f64, new: f64) -> f64 {
         let bars = &self.dataset.instruments()[instrument].bars;
-        bar_growth(bars.close[bar], bars.open[bar + 1], bars.close[bar + 1], old, new, self.cost_rate)
+        let carry = match new < 0.0 && self.borrow_rate > 0.0 {
+            true => -new * self.borrow_rate * bars.start_ns[bar + 1].saturating_sub(bars.start_ns[bar]) as f64,
+            false => 0.0,
+        };
+        bar_growth(bars.close[bar], bars.open[bar + 1], bars.close[bar + 1], [old, new], self.cost_rate, carry)
     }
 
     fn range(&self, state: &MarketState) -> Range<usize> {

@@ -15,7 +15,7 @@ use crate::environments::Environment;
 use crate::environments::market::{Market, MarketState, RUIN};
 use crate::seed::Streams;
 use anyhow::{Context, ensure};
-use foxlaunch_shared::evaluation::{FoldResult, RandomBand, Track};
+use foxlaunch_shared::evaluation::{CostLevel, FoldResult, RandomBand, Track};
 use rand::RngExt;
 
 /// Rows of every batch that a policy is asked about: always as many, so that no shape and no rounding varies.
@@ -97,13 +97,18 @@ struct Walk {
     growth: Vec<f64>,
     traded: f64,
     held: usize,
+    /// Bars with a position that gained.
+    gained: usize,
+    /// Sum of the sizes of the positions.
+    size: f64,
     trades: usize,
 }
 
 /// Walks `instrument`, whose position after its `offset`-th bar `choose` gives as a share of equity.
 fn walk(market: &Market, instrument: usize, mut choose: impl FnMut(usize) -> f64) -> Walk {
     let range = market.part().ranges[instrument].clone();
-    let mut walk = Walk { growth: Vec::with_capacity(range.len()), traded: 0.0, held: 0, trades: 0 };
+    let mut walk =
+        Walk { growth: Vec::with_capacity(range.len()), traded: 0.0, held: 0, gained: 0, size: 0.0, trades: 0 };
     let (mut position, mut ruined) = (0.0f64, false);
     if !range.is_empty() {
         walk.growth.push(1.0);
@@ -119,6 +124,8 @@ fn walk(market: &Market, instrument: usize, mut choose: impl FnMut(usize) -> f64
         walk.traded += (new - position).abs();
         walk.trades += usize::from(new != position);
         walk.held += usize::from(new != 0.0);
+        walk.gained += usize::from(new != 0.0 && growth > 1.0);
+        walk.size += new.abs();
         position = new;
         if growth <= 0.0 {
             (position, ruined) = (0.0, true);
@@ -180,12 +187,16 @@ impl Calendar {
             returns.push(growth - 1.0);
         }
         let traded: f64 = walks.iter().map(|w| w.traded).sum();
+        let held = walks.iter().map(|w| w.held).sum::<usize>() as f64;
+        let gained = walks.iter().map(|w| w.gained).sum::<usize>() as f64;
         Track {
             total_return: total_return(&equity),
             sharpe: sharpe(&returns, periods_per_year),
             max_drawdown: max_drawdown(&equity),
             turnover: traded * share / self.times.len() as f64,
-            time_in_market: walks.iter().map(|w| w.held).sum::<usize>() as f64 / self.bars() as f64,
+            time_in_market: held / self.bars() as f64,
+            hit_rate: if held > 0.0 { gained / held } else { 0.0 },
+            exposure: walks.iter().map(|w| w.size).sum::<f64>() / self.bars() as f64,
             trades: walks.iter().map(|w| w.trades).sum(),
             equity,
         }
@@ -244,8 +255,47 @@ pub fn fold_result(
         policy: calendar.track(&walks, periods_per_year),
         buy_and_hold: calendar.track(&holding, periods_per_year),
         random: random_band(market, &calendar, &chance, periods_per_year, streams),
+        costs: at_costs(market, &calendar, &paths, periods_per_year),
+        break_even: break_even(market, &calendar, &paths),
         times_ns: calendar.times,
     })
+}
+
+/// The walks along `paths`, positions as indices after each decision, in `market`.
+fn walk_paths(market: &Market, calendar: &Calendar, paths: &[Vec<usize>]) -> Vec<Walk> {
+    let one = |(&instrument, path): (&usize, &Vec<usize>)| {
+        let mut steps = path.iter();
+        // a path ends where its walk was ruined
+        walk(market, instrument, |_| steps.next().map_or(0.0, |at| market.positions()[*at]))
+    };
+    calendar.traded.iter().zip(paths).map(one).collect()
+}
+
+/// The decisions `paths` without costs, with those of `market`, and with twice as much.
+fn at_costs(market: &Market, calendar: &Calendar, paths: &[Vec<usize>], periods_per_year: f64) -> Vec<CostLevel> {
+    let level = |factor: f64| {
+        let track = calendar.track(&walk_paths(&market.with_costs(factor), calendar, paths), periods_per_year);
+        CostLevel { factor, total_return: track.total_return, sharpe: track.sharpe }
+    };
+    [0.0, 1.0, 2.0].map(level).to_vec()
+}
+
+/// The cost rate at which the decisions `paths` earn nothing, to a millionth of itself; none where they lose in any case,
+/// never trade, or earn even at 100 %.
+fn break_even(market: &Market, calendar: &Calendar, paths: &[Vec<usize>]) -> Option<f64> {
+    let gains = |rate: f64| {
+        let track = calendar.track(&walk_paths(&market.with_cost_rate(rate), calendar, paths), 1.0);
+        track.total_return > 0.0
+    };
+    if !gains(0.0) || gains(1.0) {
+        return None;
+    }
+    let (mut low, mut high) = (0.0, 1.0);
+    while high - low > 1e-6 * high && high > 1e-9 {
+        let middle = 0.5 * (low + high);
+        if gains(middle) { low = middle } else { high = middle }
+    }
+    Some(0.5 * (low + high))
 }
 
 /// [`RANDOM_RUNS`] policies that take positions as `chance` says.

@@ -1,5 +1,6 @@
 //! The worker binary: what it is asked to do, from arguments to exit code.
 
+mod apply;
 mod registry;
 mod seeds;
 mod warnings;
@@ -55,6 +56,27 @@ enum Verb {
         /// Files, folders or patterns.
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
+    },
+    /// Says as JSON what a finished run's policy is worth on the data that the settings name.
+    Evaluate {
+        /// The run's settings, with the data to evaluate on.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// The run's folder.
+        #[arg(long, value_name = "DIR")]
+        run: PathBuf,
+        /// Which fold's policy, from 0; without it the last one's.
+        #[arg(long, value_name = "N")]
+        fold: Option<usize>,
+    },
+    /// Says as a table which position the policies of finished runs hold after each bar.
+    Predict {
+        /// A run's settings, with the data to predict on; as often as there are runs.
+        #[arg(long, value_name = "FILE")]
+        config: Vec<PathBuf>,
+        /// Run folders.
+        #[arg(required = true, value_name = "RUN")]
+        runs: Vec<PathBuf>,
     },
     /// Trains.
     Train {
@@ -135,6 +157,13 @@ pub fn main_with(registry: Registry) -> ExitCode {
                 print_json(&answer.map_err(|e| (e.exit_code(), e.to_string())))?;
             }
             Ok(exit::OK)
+        }),
+        Some(Verb::Evaluate { config, run, fold }) => {
+            apply::evaluate(&config, run, fold).and_then(|result| print_json(&result))
+        }
+        Some(Verb::Predict { config, runs }) => apply::predict(&config, &runs).map(|table| {
+            print!("{table}");
+            exit::OK
         }),
         Some(Verb::Train { config, run, resume }) => read_config(&config).and_then(|config| {
             let training = std::thread::Builder::new()

@@ -6,8 +6,8 @@
 //!
 //! W is packed once for each of the two products that read it ([`Panels`]), and serves until it changes.
 
-use super::Scalar;
 use super::matrix::{Left, Panels, Product, Start, multiply};
+use super::{Scalar, widest};
 
 /// What follows the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Activation {
         match self {
             Activation::None => {}
             // not `max`, which would hide what is not a number
-            Activation::Relu => z.iter_mut().for_each(|z| *z = if *z < T::ZERO { T::ZERO } else { *z }),
+            Activation::Relu => widest(|| z.iter_mut().for_each(|z| *z = if *z < T::ZERO { T::ZERO } else { *z })),
             Activation::Tanh => T::tanh_all(z),
         }
     }
@@ -36,7 +36,7 @@ impl Activation {
         let pairs = y.iter().zip(gradient);
         match self {
             Activation::None => {}
-            Activation::Relu => pairs.for_each(|(y, g)| *g = if *y > T::ZERO { *g } else { T::ZERO }),
+            Activation::Relu => widest(|| pairs.for_each(|(y, g)| *g = if *y > T::ZERO { *g } else { T::ZERO })),
             Activation::Tanh => pairs.for_each(|(y, g)| *g *= T::ONE - *y * *y),
         }
     }
@@ -77,9 +77,11 @@ pub fn backward_bias<T: Scalar>(dz: &[T], add: bool, gradient: &mut [T]) {
     if !add {
         gradient.fill(T::ZERO);
     }
-    for row in dz.chunks_exact(gradient.len().max(1)) {
-        gradient.iter_mut().zip(row).for_each(|(g, d)| *g += *d);
-    }
+    widest(|| {
+        for row in dz.chunks_exact(gradient.len().max(1)) {
+            gradient.iter_mut().zip(row).for_each(|(g, d)| *g += *d);
+        }
+    });
 }
 
 /// dx, `[rows][inputs]`, of dz, `[rows][outputs]`; set, or with `add` added to what is there.

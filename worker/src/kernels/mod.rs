@@ -32,6 +32,7 @@ pub mod device;
 #[cfg(feature = "cuda")]
 pub mod device_adamw;
 pub mod dueling;
+mod exp;
 pub mod flat;
 #[cfg(feature = "cuda")]
 pub mod layers;
@@ -50,5 +51,7 @@ pub mod tanh;
 pub mod td;
 #[cfg(test)]
 mod tests;
+mod wide;
 
 pub use scalar::Scalar;
+pub use wide::widest;

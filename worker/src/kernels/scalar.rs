@@ -41,6 +41,9 @@ pub trait Scalar:
     /// e to its power.
     fn exp(self) -> Self;
 
+    /// e to the power of each, in place; in 32 bits quicker than one by one, and within 2e-7.
+    fn exp_all(values: &mut [Self]);
+
     /// The natural logarithm.
     fn ln(self) -> Self;
 
@@ -70,7 +73,7 @@ pub trait Scalar:
 }
 
 macro_rules! scalar {
-    ($t:ident, $tanh_all:expr) => {
+    ($t:ident, $exp_all:expr, $tanh_all:expr) => {
         impl Scalar for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -103,6 +106,10 @@ macro_rules! scalar {
             #[inline]
             fn tanh(self) -> Self {
                 $t::tanh(self)
+            }
+
+            fn exp_all(values: &mut [Self]) {
+                $exp_all(values)
             }
 
             fn tanh_all(values: &mut [Self]) {
@@ -142,5 +149,7 @@ macro_rules! scalar {
     };
 }
 
-scalar!(f32, super::tanh::tanh_all);
-scalar!(f64, |values: &mut [f64]| values.iter_mut().for_each(|x| *x = x.tanh()));
+scalar!(f32, super::exp::exp_all, super::tanh::tanh_all);
+scalar!(f64, |values: &mut [f64]| values.iter_mut().for_each(|x| *x = x.exp()), |values: &mut [f64]| values
+    .iter_mut()
+    .for_each(|x| *x = x.tanh()));

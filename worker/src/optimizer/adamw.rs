@@ -12,6 +12,7 @@
 //! in one call.
 
 use super::Scalar;
+use crate::kernels::widest;
 use candle_core::{CpuStorage, InplaceOp1, Layout, Var};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -278,11 +279,13 @@ impl<T: Moment> InplaceOp1 for Step<'_, T> {
 
 /// One step over equally long slices. Element by element, so the compiler may widen it without changing a bit.
 fn update<T: Scalar>(p: &mut [T], g: &[T], m: &mut [T], v: &mut [T], r: &Rates<T>) {
-    for (((p, g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
-        *m = r.beta1 * *m + r.one_minus_beta1 * *g;
-        *v = r.beta2 * *v + r.one_minus_beta2 * (*g * *g);
-        *p = *p * r.decay - r.rate * *m / (v.root() / r.root_scale + r.eps);
-    }
+    widest(|| {
+        for (((p, g), m), v) in p.iter_mut().zip(g).zip(m).zip(v) {
+            *m = r.beta1 * *m + r.one_minus_beta1 * *g;
+            *v = r.beta2 * *v + r.one_minus_beta2 * (*g * *g);
+            *p = *p * r.decay - r.rate * *m / (v.root() / r.root_scale + r.eps);
+        }
+    });
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The global norm of a flat gradient, and the factor that clips it, as `torch.nn.utils.clip_grad_norm_` has them.
 
 use super::Scalar;
+use crate::kernels::widest;
 
 /// Partial sums in [`global_norm`]. Fixed, since their number decides the rounding.
 const LANES: usize = 8;
@@ -10,11 +11,13 @@ pub fn global_norm<T: Scalar>(gradient: &[T]) -> f64 {
     // independent sums let the processor work on several at once; one sum would wait for itself
     let mut sums = [0.0f64; LANES];
     let (blocks, rest) = gradient.as_chunks::<LANES>();
-    for block in blocks {
-        for (sum, x) in sums.iter_mut().zip(block) {
-            *sum += x.wide() * x.wide();
+    widest(|| {
+        for block in blocks {
+            for (sum, x) in sums.iter_mut().zip(block) {
+                *sum += x.wide() * x.wide();
+            }
         }
-    }
+    });
     for (sum, x) in sums.iter_mut().zip(rest) {
         *sum += x.wide() * x.wide();
     }

@@ -5,7 +5,7 @@
 
 use super::{Entry, Layout, ParallelError};
 use crate::collectives::{Buffer, Collective, ReduceOp, SharedF32};
-use crate::kernels::Scalar;
+use crate::kernels::{Scalar, widest};
 use candle_core::backprop::GradStore;
 use candle_core::{CpuStorage, DType, Device, Storage, Tensor};
 use candle_nn::VarMap;
@@ -267,7 +267,8 @@ impl FlatGradients {
         match &mut self.values {
             Values::F32(values) => {
                 let factor = factor as f32;
-                values[..self.parameters].iter_mut().for_each(|x| *x *= factor);
+                let values = &mut values[..self.parameters];
+                widest(|| values.iter_mut().for_each(|x| *x *= factor));
             }
             Values::F64(values) => values[..self.parameters].iter_mut().for_each(|x| *x *= factor),
             #[cfg(feature = "cuda")]

@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`run`] | folds, rhythm, checkpoints, test results: the loop |
+//! | `side_by_side` | whole folds on different ranks |
 //! | [`session`] | the run's folder and what was best so far |
 //! | `judge` | validation and test of agents that trade |
 //! | [`collect`] | environments stepped side by side, every rank its own, all ranks knowing all |
@@ -19,6 +20,7 @@
 //! | [`model`] | a network where it is computed, on the host or on a GPU |
 //! | `device_model`, `device_update` | the same on a GPU by our own kernels: a network, and an update as one CUDA graph |
 //! | [`stepper`] | clip and AdamW where the parameters are |
+//! | [`trained`] | a policy as a run left it |
 //! | [`schedule`] | what changes as training goes on |
 
 mod agent;
@@ -41,10 +43,12 @@ pub mod rollout;
 pub mod run;
 pub mod schedule;
 pub mod session;
+mod side_by_side;
 pub mod start;
 pub mod stepper;
 #[cfg(test)]
 mod tests;
+pub mod trained;
 
 pub use control::{ControlJudge, train_control};
 pub use error::TrainError;

@@ -23,7 +23,7 @@ const RUN: &str = "run.bin";
 /// The best weights so far in a checkpoint.
 const BEST: &str = "best.safetensors";
 /// What one must know besides the weights to act by them.
-const RECIPE: &str = "policy.json";
+pub(super) const RECIPE: &str = "policy.json";
 
 /// `run.bin`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

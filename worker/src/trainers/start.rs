@@ -5,15 +5,17 @@ use super::dqn::Dqn;
 use super::judge::MarketJudge;
 use super::learner::LearnerSettings;
 use super::ppo::{self, Ppo};
-use super::run::{Ending, Judge, train_fold};
+use super::run::{Algorithm, Ending, Judge, train_fold};
 use super::session::{Session, Task};
-use crate::data::{Dataset, Scaler, walk_forward};
+use super::side_by_side;
+use crate::data::{Dataset, Fold, Scaler, walk_forward};
 use crate::environments::Environment;
 use crate::environments::market::Market;
 use crate::environments::rewarded::{Reward, Rewarded};
+use crate::parallel::Shards;
 use crate::seed::Streams;
 use crate::world::World;
-use foxlaunch_shared::config::{AlgorithmConfig, Config};
+use foxlaunch_shared::config::{AlgorithmConfig, Config, Work};
 use foxlaunch_shared::run_dir::RunDir;
 use std::sync::Arc;
 
@@ -99,6 +101,20 @@ pub fn parameters(config: &Config, observation: usize, outputs: usize, continuou
     }
 }
 
+/// The algorithm of `config` for choices in `env`, fresh: to act by weights that are put into it.
+pub fn fresh<'a, E: Environment<Action = usize>>(
+    env: &'a E,
+    config: &'a Config,
+    draws: Streams,
+    shards: Shards,
+    world: &mut World,
+) -> Result<Box<dyn Algorithm<Action = usize> + 'a>, TrainError> {
+    Ok(match config.train.algorithm {
+        AlgorithmConfig::Dqn => Box::new(Dqn::new(env, config, 0, draws, shards, world)?),
+        AlgorithmConfig::Ppo => Box::new(Ppo::new(env, config, 0, draws, shards, world)?),
+    })
+}
+
 /// Trains every fold of `dataset` as `config` says, into the folder `run`; with `resume` from its newest checkpoint.
 /// The data are loaded once, by the caller, and shared by all folds.
 pub fn train_with_preloaded_data(
@@ -121,8 +137,23 @@ pub fn train_on_market(
     reward: Option<&Arc<Reward<Market>>>,
 ) -> Result<Ending, TrainError> {
     let folds = walk_forward(dataset, &config.folds)?;
+    if config.parallel.work == Work::Folds {
+        return side_by_side::train(world, config, dataset, &folds, run, resume, reward);
+    }
     let mut session = Session::open(world, config, market_task(dataset, folds.len()), run, resume)?;
-    for fold in &folds {
+    train_folds(world, &mut session, dataset, &folds, reward)
+}
+
+/// Trains those of `folds` that are not done, one after another.
+pub(super) fn train_folds(
+    world: &mut World,
+    session: &mut Session<'_>,
+    dataset: &Dataset,
+    folds: &[Fold],
+    reward: Option<&Arc<Reward<Market>>>,
+) -> Result<Ending, TrainError> {
+    let config = session.config();
+    for fold in folds {
         if session.has_done(fold.index) {
             continue;
         }
@@ -131,10 +162,10 @@ pub fn train_on_market(
         let draws = Streams::new(config.train.seed).part(fold.index as u64);
         let judge = MarketJudge::new(dataset, fold, &scaler, config, draws.clone())?;
         let ending = match reward {
-            None => Discrete.train_part(world, &mut session, fold.index, &market, &judge, draws)?,
+            None => Discrete.train_part(world, session, fold.index, &market, &judge, draws)?,
             Some(reward) => {
                 let market = Rewarded::new(market, Arc::clone(reward));
-                Discrete.train_part(world, &mut session, fold.index, &market, &judge, draws)?
+                Discrete.train_part(world, session, fold.index, &market, &judge, draws)?
             }
         };
         if ending == Ending::Stopped {

@@ -25,7 +25,44 @@ fn dataset(starts: &[Vec<i64>]) -> Dataset {
 }
 
 fn config(count: usize, test_fraction: f64, embargo_bars: usize) -> FoldsConfig {
-    FoldsConfig { count, test_fraction, validation_fraction: 0.2, embargo_bars }
+    let scheme = "expanding".to_owned();
+    FoldsConfig { count, scheme, test_fraction, validation_fraction: 0.2, embargo_bars, label_bars: 0 }
+}
+
+#[test]
+fn rolling_folds_learn_from_as_much_as_the_first_and_labels_are_purged() {
+    let rolling = |label_bars| FoldsConfig { scheme: "rolling".to_owned(), label_bars, ..config(2, 0.4, 1) };
+    let data = dataset(&[(0..100).collect()]);
+    let ranges = |f: &Fold| [&f.train, &f.validation, &f.test].map(|p| p.ranges[0].clone());
+    let folds = walk_forward(&data, &rolling(0)).unwrap();
+    assert_eq!(ranges(&folds[0]), [0..47, 48..59, 60..80]);
+    assert_eq!(ranges(&folds[1]), [20..67, 68..79, 80..100]);
+    let folds = walk_forward(&data, &rolling(3)).unwrap();
+    assert_eq!(ranges(&folds[1]), [20..64, 68..76, 80..100]);
+    // a label of the last bar that is learned from ends before the border, as the definition of a purge has it
+    let purged = purged(100, 80..100, 3, 0).train_walk_forward;
+    assert!(purged.last().is_some_and(|last| *last == 76), "{purged:?}");
+}
+
+#[test]
+fn each_instrument_keeps_its_own_calendar() {
+    // one trades every day, the other every third, and none on the border itself
+    let data = dataset(&[(0..100).collect(), (0..100).step_by(3).map(|t| t + 1).collect()]);
+    for scheme in ["expanding", "rolling"] {
+        let folds = walk_forward(&data, &FoldsConfig { scheme: scheme.to_owned(), ..config(2, 0.4, 2) }).unwrap();
+        for fold in &folds {
+            for (i, instrument) in data.instruments().iter().enumerate() {
+                let time = |t: usize| instrument.bars.start_ns[t];
+                let (train, validation, test) =
+                    (&fold.train.ranges[i], &fold.validation.ranges[i], &fold.test.ranges[i]);
+                // two own bars lie between the parts
+                assert_eq!(train.end + 2, validation.start, "{scheme}");
+                assert_eq!(validation.end + 2, test.start, "{scheme}");
+                assert!(time(train.end - 1) < time(validation.start) && time(validation.end - 1) < time(test.start));
+            }
+        }
+        assert_eq!(folds[0].test.ranges[1].end, folds[1].test.ranges[1].start);
+    }
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub(super) struct What {
     pub(super) schema: String,
     /// What a person should know of how it was read.
     pub(super) notes: Vec<String>,
+    /// The earliest and the latest moment of records of which no bars are made.
+    pub(super) span: Option<(i64, i64)>,
 }
 
 /// A whole file, read.
@@ -100,6 +102,12 @@ impl Collector {
         if !self.what.notes.iter().any(|known| known == note) {
             self.what.notes.push(note.to_owned());
         }
+    }
+
+    /// Says that a record of which no bar is made is of `ns`.
+    pub(super) fn pass(&mut self, ns: i64) {
+        let (first, last) = self.what.span.unwrap_or((ns, ns));
+        self.what.span = Some((first.min(ns), last.max(ns)));
     }
 
     /// Says how long each bar is.

@@ -188,15 +188,18 @@ fn join_chunks(mut chunks: Vec<(PathBuf, Chunk)>) -> Result<Joined, DataError> {
         }
         last_path = path;
     }
-    bars.interval_ns = interval_ns.unwrap_or_else(|| median_step(&bars.start_ns));
+    bars.interval_ns = interval_ns.unwrap_or_else(|| step_between(&bars.start_ns));
     Ok(Joined { bars, own })
 }
 
-/// The median time from one bar to the next; 0 for less than two bars.
-fn median_step(start_ns: &[i64]) -> i64 {
+/// The length of bars whose file does not tell: the shortest time from one to the next where nearly all times are
+/// multiples of it, as in a table with holes, else the median; 0 for less than two bars.
+fn step_between(start_ns: &[i64]) -> i64 {
     let mut steps: Vec<i64> = start_ns.windows(2).map(|w| w[1].saturating_sub(w[0])).collect();
-    if steps.is_empty() {
-        return 0;
+    let Some(&shortest) = steps.iter().min() else { return 0 };
+    let multiples = steps.iter().filter(|step| *step % shortest == 0).count();
+    if multiples * 100 >= steps.len() * 95 {
+        return shortest;
     }
     let middle = (steps.len() - 1) / 2;
     *steps.select_nth_unstable(middle).1

@@ -207,6 +207,21 @@ fn bars_made_from_orders_equal_those_that_another_program_made() {
 }
 
 #[test]
+fn bars_of_a_book_are_made_from_trades_or_from_quotes_as_asked() {
+    let Some(root) = real("dbn/nautilus") else { return };
+    let path = format!("data.path={}", root.join("es-20240701.mbp-1.dbn.zst").display());
+    let of = |from: &str| load(&settings(&[&path, &format!("data.bars_from={from}")])).unwrap();
+    let trades = load(&settings(&[&path.replace("mbp-1", "trades")])).unwrap();
+    let (auto, quotes) = (of("auto"), of("quotes"));
+    // the trades in the book's file are those of the file of trades
+    assert_eq!(auto.instruments()[0].bars, trades.instruments()[0].bars);
+    let (auto, quotes) = (&auto.instruments()[0].bars, &quotes.instruments()[0].bars);
+    assert_eq!((&quotes.start_ns, quotes.volume.iter().sum::<f64>()), (&auto.start_ns, 0.0));
+    // a trade lies within a tick of the middle of the quote
+    assert!(auto.close.iter().zip(&quotes.close).all(|(a, b)| (a - b).abs() <= 0.25), "{auto:?} {quotes:?}");
+}
+
+#[test]
 fn contracts_of_real_archives_follow_each_other() {
     let Some(folder) = real("ohlcv/lean") else { return };
     let path = format!("data.path={}", folder.join("future-cme-minute-es-2013*_trade.zip").display());

@@ -39,6 +39,9 @@ fn report(path: &Path, config: &Config) -> Result<DataReport, DataError> {
         ..DataReport::default()
     };
     report.instruments.sort();
+    if let Some((first, last)) = taken.what.span {
+        (report.first, report.last) = (Some(when::format(first)), Some(when::format(last)));
+    }
     if report.format == "csv" && taken.records == 0 {
         let reason = "it holds no bars: there is a header, and nothing below it";
         return Err(DataError::Refused {

@@ -57,7 +57,7 @@ fn growth_equals_the_reference_vectors() {
         let (mut old, mut equity) = (0.0, 1.0);
         for (t, &new) in position.iter().enumerate() {
             // one price for each bar: the next bar opens where this one closed
-            let growth = bar_growth(price[t], price[t], price[t + 1], old, new, rate);
+            let growth = bar_growth(price[t], price[t], price[t + 1], [old, new], rate, 0.0);
             assert!((growth - 1.0 - list(&case["output"]["net"])[t]).abs() < 1e-12, "{case}");
             equity *= growth;
             assert!((equity - list(&case["output"]["equity"])[t]).abs() < 1e-12, "{case}");
@@ -68,18 +68,69 @@ fn growth_equals_the_reference_vectors() {
 
 #[test]
 fn flat_costs_nothing_and_a_flip_pays_twice() {
-    assert_eq!(bar_growth(10.0, 20.0, 5.0, 0.0, 0.0, 0.1), 1.0);
-    let once = 1.0 - bar_growth(10.0, 10.0, 10.0, 0.0, 1.0, 0.001);
-    let flip = 1.0 - bar_growth(10.0, 10.0, 10.0, -1.0, 1.0, 0.001);
+    assert_eq!(bar_growth(10.0, 20.0, 5.0, [0.0, 0.0], 0.1, 0.0), 1.0);
+    let once = 1.0 - bar_growth(10.0, 10.0, 10.0, [0.0, 1.0], 0.001, 0.0);
+    let flip = 1.0 - bar_growth(10.0, 10.0, 10.0, [-1.0, 1.0], 0.001, 0.0);
     assert!((flip - 2.0 * once).abs() < 1e-15 && (once - 0.001).abs() < 1e-15);
 }
 
 #[test]
 fn the_old_position_holds_to_the_open_and_the_new_one_from_there() {
     // overnight the price doubles, by day it falls by a quarter
-    let growth = |old, new| bar_growth(10.0, 20.0, 15.0, old, new, 0.0);
+    let growth = |old, new| bar_growth(10.0, 20.0, 15.0, [old, new], 0.0, 0.0);
     assert_eq!((growth(1.0, 0.0), growth(0.0, 1.0), growth(1.0, 1.0)), (2.0, 0.75, 1.5));
     assert_eq!(growth(0.5, -1.0), 1.5 * 1.25);
+}
+
+#[test]
+fn a_short_position_pays_its_lender_for_the_time_it_is_held() {
+    let mut data = bars(&[(10.0, 10.0); 3]);
+    // a day, then a weekend
+    data.start_ns = vec![0, 86_400_000_000_000, 4 * 86_400_000_000_000];
+    let data = Dataset::new("test", vec![data]).unwrap();
+    let part = part(0..3);
+    let settings = EnvironmentConfig { borrow_bps: 365.25, ..config(0.0, 3) };
+    let market = Market::new(&data, &part, &Scaler::fit(&data, &part), &settings).unwrap();
+    for (bar, days) in [(0, 1.0), (1, 3.0)] {
+        let paid = 1.0 - market.growth(0, bar, -1.0, -1.0);
+        assert!((paid - days * 1e-4).abs() < 1e-15, "{paid}");
+        assert_eq!((market.growth(0, bar, 1.0, 1.0), market.growth(0, bar, 0.0, 0.0)), (1.0, 1.0));
+        let double = 1.0 - market.with_costs(2.0).growth(0, bar, -0.5, -0.5);
+        assert!((double - days * 1e-4).abs() < 1e-15, "{double}");
+    }
+}
+
+#[test]
+fn episodes_of_several_instruments_run_side_by_side_and_each_within_its_own_part() {
+    let all: Vec<Bars> = [20usize, 30]
+        .iter()
+        .enumerate()
+        .map(|(i, n)| Bars { symbol: i.to_string(), ..bars(&vec![(1.0, 1.0); *n]) })
+        .collect();
+    let names = vec!["f".to_owned()];
+    let data = Dataset::with_features(all, names, vec![vec![0.0; 20], vec![0.0; 30]]).unwrap();
+    let part = Part { ranges: vec![5..15, 10..30] };
+    let market = Market::new(&data, &part, &Scaler::fit(&data, &part), &config(0.0, 6)).unwrap();
+    let mut seen = [0; 2];
+    for stream in 0..64 {
+        let mut draw = Streams::new(3).draw("streams", stream, 0);
+        let mut state = market.reset(&mut draw);
+        let instrument = usize::from(state.instrument);
+        seen[instrument] += 1;
+        let mut steps = 0;
+        loop {
+            assert!(part.ranges[instrument].contains(&(state.bar as usize)));
+            let step = market.step(&state, 2, &mut draw);
+            steps += 1;
+            state = step.next;
+            assert_eq!(usize::from(state.instrument), instrument);
+            if step.truncated {
+                break;
+            }
+        }
+        assert_eq!((steps, part.ranges[instrument].contains(&(state.bar as usize))), (5, true));
+    }
+    assert!(seen[0] > 5 && seen[1] > 20, "{seen:?}");
 }
 
 #[test]

@@ -53,6 +53,16 @@ fn a_walk_equals_the_account_by_hand() {
     assert_eq!(hold.trades, 2);
     let score = validation_score(&market, &mut follow(2)).unwrap();
     assert!((score - expected.ln()).abs() < 1e-12);
+    assert_eq!((policy.hit_rate, policy.exposure, hold.hit_rate), (1.0, 0.75, 2.0 / 3.0));
+    // the same decisions at other costs
+    let at = |c: f64| (1.1 - c) * (1.1 - 2.0 * c) * (1.2 - 2.0 * c) * (1.0 - c) - 1.0;
+    for (level, factor) in result.costs.iter().zip([0.0, 1.0, 2.0]) {
+        assert_eq!(level.factor, factor);
+        assert!((level.total_return - at(0.001 * factor)).abs() < 1e-12, "{level:?}");
+    }
+    assert_eq!(result.costs[1].sharpe, policy.sharpe);
+    let even = result.break_even.unwrap();
+    assert!(at(even).abs() < 1e-5 && even > 0.05, "{even}");
 }
 
 #[test]

@@ -136,16 +136,19 @@ impl<T: Element> Tile<'_, T> {
                     }
                 }
             }
-            for k in 0..self.depth {
-                let b = self.b.add(k * T::PANEL);
-                let b: [V; WIDE] = std::array::from_fn(|j| V::load(b.add(j * V::LEN)));
+            // wrapping, since each checked addition would cost as much as what it leads to
+            let (mut a, mut b) = (self.a, self.b);
+            for _ in 0..self.depth {
+                let right: [V; WIDE] = std::array::from_fn(|j| V::load(b.wrapping_add(j * V::LEN)));
                 for (i, sums) in sums.iter_mut().enumerate() {
-                    let place = if COLUMNS { k * self.stride + i } else { i * self.stride + k };
-                    let a = V::splat(*self.a.add(place));
-                    for (sum, b) in sums.iter_mut().zip(b) {
-                        *sum = a.mul_add(b, *sum);
+                    let place = if COLUMNS { i } else { i.wrapping_mul(self.stride) };
+                    let left = V::splat(a.wrapping_add(place).read_unaligned());
+                    for (sum, right) in sums.iter_mut().zip(right) {
+                        *sum = left.mul_add(right, *sum);
                     }
                 }
+                b = b.wrapping_add(T::PANEL);
+                a = a.wrapping_add(if COLUMNS { self.stride } else { 1 });
             }
             for (i, sums) in sums.iter().enumerate() {
                 let c = self.c.add(i * self.n);

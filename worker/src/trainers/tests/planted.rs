@@ -12,7 +12,7 @@ use foxlaunch_shared::run_dir::RunDir;
 const BARS: usize = 4000;
 
 /// The result on unseen bars, where the feature at bar t is the return of bar `t + 1 - lag`.
-fn trained(lag: usize) -> (FoldResult, Vec<f64>) {
+fn trained(lag: usize, preset: &str) -> (FoldResult, Vec<f64>) {
     let returns = chance(21, BARS);
     let feature = |t: usize| (t + 1).checked_sub(lag).and_then(|i| returns.get(i)).map_or(0.0, |r| *r as f32);
     let matrix = (0..BARS).map(feature).collect();
@@ -31,6 +31,7 @@ fn trained(lag: usize) -> (FoldResult, Vec<f64>) {
         "dqn.target_every=50",
         "dqn.n_step=1",
         "dqn.gamma=0.5",
+        preset,
     ]);
     let folder = tempfile::tempdir().unwrap();
     let run = RunDir::new(folder.path());
@@ -45,17 +46,20 @@ fn trained(lag: usize) -> (FoldResult, Vec<f64>) {
 
 #[test]
 fn a_feature_of_the_next_bar_is_learned_to_nine_tenths_of_an_oracle() {
-    let (result, test) = trained(0);
-    // the oracle is long before a rise and short before a fall
-    let oracle: f64 = test.iter().map(|r| if *r > 0.0 { *r } else { (2.0 - r.exp()).ln() }).sum();
-    let profit = result.policy.total_return.ln_1p();
-    assert!(profit >= 0.9 * oracle, "a log profit of {profit}, the oracle's is {oracle}");
-    assert!(profit <= oracle + 1e-9, "more than an oracle makes: {profit} > {oracle}");
+    for preset in ["vanilla", "rainbow", "iqn", "foxhunt"] {
+        let (result, test) = trained(0, &format!("dqn.preset={preset}"));
+        // the oracle is long before a rise and short before a fall
+        let oracle: f64 = test.iter().map(|r| if *r > 0.0 { *r } else { (2.0 - r.exp()).ln() }).sum();
+        let profit = result.policy.total_return.ln_1p();
+        println!("{preset}: {:.4} of the oracle's log profit", profit / oracle);
+        assert!(profit >= 0.9 * oracle, "{preset}: a log profit of {profit}, the oracle's is {oracle}");
+        assert!(profit <= oracle + 1e-9, "{preset}: more than an oracle makes: {profit} > {oracle}");
+    }
 }
 
 #[test]
 fn the_same_feature_late_gives_no_edge() {
-    let (result, test) = trained(2);
+    let (result, test) = trained(2, "dqn.preset=rainbow");
     let profit = result.policy.total_return.ln_1p();
     let mean_square = test.iter().map(|r| r * r).sum::<f64>() / test.len() as f64;
     let error = (mean_square * test.len() as f64).sqrt();

@@ -143,15 +143,14 @@ pub(super) fn read(whole: impl Read, collector: &mut Collector) -> Result<(), Da
     }
     let publisher = collector.config.data.publisher;
     let mut numbers = Numbers::default();
-    loop {
-        let Some((record, number)) = records.next().map_err(|broken| refused(collector, broken))? else { break };
+    while let Some((record, number)) = records.next().map_err(|broken| refused(collector, broken))? {
         collector.records += 1;
         if publisher != 0 && u64::from(record.publisher()) != publisher {
             continue;
         }
         let place = Place::Record(number);
         match (makes, record.kind()) {
-            (Bars::None, _) => {}
+            (Bars::None, _) => record.event().into_iter().for_each(|ns| collector.pass(ns)),
             (Bars::Ready(_), Kind::Bar) => {
                 let Some((ns, prices, volume)) = record.bar() else {
                     let reason = "the time (ts_event) is undefined; remove the bar".to_owned();

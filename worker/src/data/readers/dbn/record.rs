@@ -122,6 +122,11 @@ impl<'a> Record<'a> {
         price(self.u64(at).cast_signed())
     }
 
+    /// When it happened, if that is known.
+    pub(super) fn event(&self) -> Option<i64> {
+        i64::try_from(self.u64(8)).ok()
+    }
+
     /// When it was received, else when it happened: files are ordered by the former.
     pub(in crate::data) fn received(&self) -> Option<i64> {
         let at = if self.kind() == Kind::Order { 40 } else { 32 };

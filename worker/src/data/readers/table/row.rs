@@ -93,7 +93,10 @@ impl Taker {
             _ => self.alone,
         };
         match &self.layout.shape {
-            Shape::Series => Ok(()),
+            Shape::Series => {
+                collector.pass(start_ns);
+                Ok(())
+            }
             Shape::Bars(_) => self.bars(row, start_ns, number, place, collector),
             Shape::QuoteBars(bid, ask) => {
                 let side = |at: &[usize; 4]| at.map(|i| row.number(i).unwrap_or(f64::NAN));
@@ -234,7 +237,7 @@ fn best(
             let size = row.number(size).unwrap_or(f64::NAN);
             if level.is_nan() {
                 fault = fault.or_else(|| Some(format!("{side} level {} has no price", k + 1)));
-            } else if !(size > 0.0) {
+            } else if size.is_nan() || size <= 0.0 {
                 fault = fault.or_else(|| Some(format!("{side} level {} has the size {size}", k + 1)));
                 *level = f64::NAN;
             }
