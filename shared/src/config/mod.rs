@@ -184,6 +184,8 @@ impl Config {
         self.ppo.check()?;
         self.optimizer.check()?;
         self.parallel.check()?;
+        let alone = self.parallel.work == Work::Seeds;
+        require(!alone || !self.train.seeds.is_empty(), "parallel.work", "seeds", "needs seeds: --seeds 0..9")?;
         let streams = self.environment.streams;
         let (batch_key, batch) = match self.train.algorithm {
             AlgorithmConfig::Dqn => ("dqn.batch_size", self.dqn.batch_size),

@@ -122,6 +122,8 @@ fn each_algorithm_is_held_to_its_own_limits() {
     assert!(ppo("dqn.train_every=7").is_ok() && resolve([set("dqn.train_every=7")]).is_err());
     assert!(ppo("parallel.virtual_shards=17").unwrap_err().to_string().contains("ppo.batch_size"));
     assert!(ppo("ppo.activation=gelu").unwrap_err().to_string().contains("gelu"));
+    let alone = resolve([set("parallel.work=seeds")]).unwrap_err().to_string();
+    assert!(alone.contains("--seeds"), "{alone}");
     assert!(resolve([set("train.algorithm=a2c")]).unwrap_err().to_string().contains("a2c"));
     let config = ppo("network.hidden_dim_base=128").unwrap();
     assert_eq!((config.block_steps(), config.batch_rows()), (2048, 256));

@@ -45,8 +45,7 @@ fn per() {
 
 fn alone(case: &Case) {
     let errors = numbers(case.input("td_errors"));
-    // room for more than there are: what is empty is never drawn
-    let mut priorities = Priorities::new(errors.len() + 5, case.number("alpha"), case.number("eps"));
+    let mut priorities = Priorities::new(case.number("alpha"), case.number("eps"));
     for (i, error) in errors.iter().enumerate() {
         priorities.insert(i);
         priorities.update(i, *error);
@@ -74,7 +73,7 @@ fn over_ranks(case: &Case) {
     let (errors, picks) = (lists("td_errors_per_rank"), lists("picks_per_rank"));
     let mut of_picks = Vec::new();
     for (errors, picks) in errors.iter().zip(&picks) {
-        let mut priorities = Priorities::new(errors.len(), case.number("alpha"), case.number("eps"));
+        let mut priorities = Priorities::new(case.number("alpha"), case.number("eps"));
         for (i, error) in errors.iter().enumerate() {
             priorities.insert(i);
             priorities.update(i, *error);

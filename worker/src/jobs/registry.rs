@@ -13,7 +13,7 @@ use crate::trainers::start::{Continuous, Discrete, Start, parameters, wants_choi
 use crate::trainers::{Ending, train_control};
 use crate::world::World;
 use foxlaunch_shared::answers::WorkerPlan;
-use foxlaunch_shared::config::{AlgorithmConfig, Config, nearest};
+use foxlaunch_shared::config::{AlgorithmConfig, Config, Work, nearest};
 use foxlaunch_shared::run_dir::RunDir;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -95,6 +95,10 @@ impl Registry {
                 let reason =
                     "rewards are registered for the market; register this environment with another one instead";
                 return Err(JobError::Unknown(format!("environment.reward = {reward:?}: {reason}")));
+            }
+            if config.parallel.work == Work::Folds {
+                let reason = format!("{name} has no folds; share data, or seeds with --seeds 0..9");
+                return Err(JobError::Unknown(format!("parallel.work = \"folds\": {reason}")));
             }
             return Ok(Some(task.as_ref()));
         }
@@ -243,6 +247,8 @@ mod tests {
             plan(&registry, &config(&[&format!("environment.reward={name}"), &format!("environment.name={env}")]))
         };
         assert!(reward("drawdown", "market").is_ok());
+        let folds = plan(&registry, &config(&["environment.name=cartpole", "parallel.work=folds"])).unwrap_err();
+        assert!(folds.to_string().contains("cartpole has no folds"), "{folds}");
         assert!(reward("drawdwn", "market").unwrap_err().to_string().contains("did you mean \"drawdown\"?"));
         assert!(reward("drawdown", "cartpole").unwrap_err().to_string().contains("registered for the market"));
     }

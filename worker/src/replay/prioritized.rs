@@ -12,15 +12,22 @@ use super::SumTree;
 use serde::{Deserialize, Serialize};
 
 /// The priorities of what a replay memory holds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "Saved", into = "Saved")]
 pub struct Priorities {
     alpha: f64,
     eps: f64,
     largest: f64,
     len: usize,
-    capacity: usize,
     tree: SumTree,
+}
+
+impl PartialEq for Priorities {
+    // a tree with more room holds the same
+    fn eq(&self, other: &Priorities) -> bool {
+        let masses = |p: &Priorities| (0..p.len).map(|i| p.tree.get(i)).collect::<Vec<_>>();
+        (self.alpha, self.eps, self.largest) == (other.alpha, other.eps, other.largest) && masses(self) == masses(other)
+    }
 }
 
 /// What a checkpoint holds of it: sums are made anew.
@@ -29,29 +36,27 @@ struct Saved {
     alpha: f64,
     eps: f64,
     largest: f64,
-    capacity: u64,
     masses: Vec<f64>,
 }
 
 impl From<Saved> for Priorities {
     fn from(saved: Saved) -> Priorities {
-        let Saved { alpha, eps, largest, capacity, masses } = saved;
-        let capacity = (capacity as usize).max(masses.len());
-        Priorities { alpha, eps, largest, len: masses.len(), capacity, tree: SumTree::of(&masses, capacity) }
+        let Saved { alpha, eps, largest, masses } = saved;
+        Priorities { alpha, eps, largest, len: masses.len(), tree: SumTree::of(&masses) }
     }
 }
 
 impl From<Priorities> for Saved {
     fn from(p: Priorities) -> Saved {
         let masses = (0..p.len).map(|i| p.tree.get(i)).collect();
-        Saved { alpha: p.alpha, eps: p.eps, largest: p.largest, capacity: p.capacity as u64, masses }
+        Saved { alpha: p.alpha, eps: p.eps, largest: p.largest, masses }
     }
 }
 
 impl Priorities {
-    /// No priorities yet, for `capacity` rows.
-    pub fn new(capacity: usize, alpha: f64, eps: f64) -> Priorities {
-        Priorities { alpha, eps, largest: 1.0, len: 0, capacity, tree: SumTree::new(capacity) }
+    /// No priorities yet.
+    pub fn new(alpha: f64, eps: f64) -> Priorities {
+        Priorities { alpha, eps, largest: 1.0, len: 0, tree: SumTree::new(0) }
     }
 
     /// How many rows have one.
@@ -66,11 +71,12 @@ impl Priorities {
 
     /// A new row stands at `index`, perhaps in place of an old one.
     pub fn insert(&mut self, index: usize) {
+        self.tree.reserve(index + 1);
         self.tree.set(index, self.largest.powf(self.alpha));
         self.len = self.len.max(index + 1);
     }
 
-    /// The row at `index` was wrong by `error`.
+    /// The row at `index`, which was inserted, was wrong by `error`.
     pub fn update(&mut self, index: usize, error: f64) {
         let priority = error.abs() + self.eps;
         self.largest = self.largest.max(priority);
@@ -125,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_new_row_gets_the_largest_priority_seen() {
-        let mut p = Priorities::new(4, 0.5, 0.0);
+        let mut p = Priorities::new(0.5, 0.0);
         p.insert(0);
         p.update(0, -10.0);
         p.insert(1);
@@ -137,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_last_place_is_a_row_with_mass() {
-        let mut p = Priorities::new(1000, 1.0, 0.0);
+        let mut p = Priorities::new(1.0, 0.0);
         for (i, error) in [3.0, 1.0, 0.0].into_iter().enumerate() {
             p.insert(i);
             p.update(i, error);
@@ -152,7 +158,7 @@ mod tests {
         fn saved_priorities_go_on_as_they_would_have(
             errors in proptest::collection::vec(0.0..100.0f64, 1..50), places in proptest::collection::vec(0.0..1.0f64, 1..20),
         ) {
-            let mut p = Priorities::new(64, 0.6, 1e-6);
+            let mut p = Priorities::new(0.6, 1e-6);
             for (i, error) in errors.iter().enumerate() {
                 p.insert(i);
                 p.update(i, *error);

@@ -18,9 +18,9 @@ impl SumTree {
         SumTree { nodes: vec![0.0; 2 * leaves], leaves }
     }
 
-    /// The tree of `masses`, with room for `len`.
-    pub fn of(masses: &[f64], len: usize) -> SumTree {
-        let mut tree = SumTree::new(len.max(masses.len()));
+    /// The tree of `masses`.
+    pub fn of(masses: &[f64]) -> SumTree {
+        let mut tree = SumTree::new(masses.len());
         tree.nodes[tree.leaves..tree.leaves + masses.len()].copy_from_slice(masses);
         for node in (1..tree.leaves).rev() {
             tree.nodes[node] = tree.nodes[2 * node] + tree.nodes[2 * node + 1];
@@ -33,7 +33,16 @@ impl SumTree {
         self.nodes[self.leaves + index]
     }
 
-    /// Sets the mass at `index` to `mass`, 0 or more.
+    /// Makes room for at least `len` masses. The sums stay as they are: what is new weighs nothing.
+    pub fn reserve(&mut self, len: usize) {
+        if len > self.leaves {
+            let mut masses = self.nodes[self.leaves..].to_vec();
+            masses.resize(len.next_power_of_two(), 0.0);
+            *self = SumTree::of(&masses);
+        }
+    }
+
+    /// Sets the mass at `index`, for which there is room, to `mass`, 0 or more.
     pub fn set(&mut self, index: usize, mass: f64) {
         let mut node = self.leaves + index;
         self.nodes[node] = mass;
@@ -81,7 +90,7 @@ mod tests {
         fn it_finds_what_a_walk_over_all_finds(
             masses in proptest::collection::vec(prop_oneof![Just(0.0), 0.0..10.0f64], 1..70), at in 0.0..1.0f64,
         ) {
-            let tree = SumTree::of(&masses, masses.len());
+            let tree = SumTree::of(&masses);
             let mut one_by_one = SumTree::new(masses.len());
             masses.iter().enumerate().rev().for_each(|(i, mass)| one_by_one.set(i, *mass));
             prop_assert_eq!(&tree, &one_by_one);
@@ -98,7 +107,11 @@ mod tests {
 
         #[test]
         fn the_end_of_the_mass_is_the_last_that_has_some(masses in proptest::collection::vec(0.0..2.0f64, 1..40)) {
-            let tree = SumTree::of(&masses, 64);
+            let mut tree = SumTree::of(&masses);
+            let total = tree.total();
+            tree.reserve(1000);
+            prop_assert_eq!(tree.total().to_bits(), total.to_bits());
+            prop_assert_eq!(tree.fault(), None);
             let last = masses.iter().rposition(|mass| *mass > 0.0);
             prop_assume!(last.is_some());
             for mass in [tree.total(), tree.total() * (1.0 + 1e-9), f64::MAX] {
@@ -119,7 +132,7 @@ mod tests {
         }
         assert_eq!(tree.fault(), None);
         let masses: Vec<f64> = (0..len).map(|i| tree.get(i)).collect();
-        assert_eq!(tree, SumTree::of(&masses, len));
+        assert_eq!(tree, SumTree::of(&masses));
         // and what is left of a large mass that goes is nothing
         (0..len).for_each(|i| tree.set(i, 0.0));
         assert_eq!(tree.total(), 0.0);

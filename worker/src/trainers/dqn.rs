@@ -103,7 +103,7 @@ impl<'a, E: Environment<Action = usize>> Dqn<'a, E> {
             synced: 0,
             collected,
             ring: Ring::new(dqn.buffer_size),
-            priorities: dqn.prioritized.then(|| Priorities::new(dqn.buffer_size, dqn.priority_alpha, dqn.priority_eps)),
+            priorities: dqn.prioritized.then(|| Priorities::new(dqn.priority_alpha, dqn.priority_eps)),
             meter: Meter::default(),
         };
         Ok(Dqn { env, config, fold, streams, shards, learner, memory, local: Local::EMPTY })
@@ -376,6 +376,11 @@ impl<E: Environment<Action = usize>> Algorithm for Dqn<'_, E> {
         if memory.collected.len() != self.memory.collected.len() {
             let (there, here) = (memory.collected.len(), self.memory.collected.len());
             return Err(TrainError::Settings(format!("the checkpoint has {there} streams, the settings {here}")));
+        }
+        let (weighed, rows) = (memory.priorities.as_ref().map(Priorities::len), memory.ring.len());
+        if weighed != self.memory.priorities.as_ref().map(|_| rows) {
+            let reason = format!("{rows} transitions, {} priorities", weighed.unwrap_or(0));
+            return Err(CheckpointError::form(checkpoint::STATE, reason).into());
         }
         let layout = self.learner.layout().clone();
         self.learner.target_mut().load(loaded.file(TARGET)?, &layout)?;

@@ -156,7 +156,24 @@ impl<'a, E: Environment> Ppo<'a, E> {
             self.memory.meter.mean("return", episode.returned, 1.0);
             self.memory.meter.mean("episode_length", episode.length as f64, 1.0);
         }
+        self.measure_actions();
         Ok(())
+    }
+
+    /// How often each action was taken; of numbers, each one's mean.
+    fn measure_actions(&mut self) {
+        let (rows, actions) = (self.rollout.rows() as f64, &self.rollout.actions);
+        let sums: Vec<f64> = if E::Action::CONTINUOUS {
+            let width = E::Action::WIDTH;
+            (0..width).map(|i| actions.iter().skip(i).step_by(width).map(|a| f64::from(*a)).sum()).collect()
+        } else {
+            let mut counts = vec![0.0; E::Action::outputs(&self.env.actions())];
+            actions.iter().for_each(|action| counts[*action as usize] += 1.0);
+            counts
+        };
+        for (i, sum) in sums.into_iter().enumerate() {
+            self.memory.meter.mean(&format!("action_{i}"), sum, rows);
+        }
     }
 
     /// (2), for all rows: advantages and returns in 32 bits, from sums in 64.
