@@ -27,6 +27,20 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// `--json` before a verb that starts nothing means the same as after it.
+    pub fn json_for_the_verb(&mut self) {
+        let asked = self.launch.json;
+        match &mut self.command {
+            Command::Data(args) => args.json |= asked,
+            Command::Devices(args) => args.json |= asked,
+            Command::Doctor(args) => args.json |= asked,
+            Command::Ls(args) => args.json |= asked,
+            _ => {}
+        }
+    }
+}
+
 /// What to launch.
 #[derive(Debug, Subcommand)]
 pub enum Command {

@@ -70,7 +70,8 @@ pub fn main() -> ExitCode {
 
 /// The outer process. What starts workers goes to a supervisor; the rest is done here.
 fn guard(args: Vec<OsString>) -> Done {
-    let cli = Cli::parse_from(named(&args));
+    let mut cli = Cli::parse_from(named(&args));
+    cli.json_for_the_verb();
     match &cli.command {
         Command::Devices(devices) => commands::devices::devices(devices, &cli.launch),
         Command::Report(report) => commands::report::report(report),

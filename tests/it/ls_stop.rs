@@ -20,6 +20,16 @@ fn start<'a>(session: &'a Session, options: &str, script: &str) -> Running<'a> {
 }
 
 #[test]
+fn json_may_stand_before_the_verb() {
+    let session = Session::new();
+    for verb in ["ls", "devices", "doctor"] {
+        let answer = session.run(&format!("--json {verb}"));
+        let parsed: Result<Value, _> = serde_json::from_str(&answer.out);
+        assert!(parsed.is_ok_and(|answer| answer.is_object() || answer.is_array()), "{verb}: {}", answer.out);
+    }
+}
+
+#[test]
 fn a_job_is_listed_while_it_runs_and_stopped_in_order() {
     let session = Session::new();
     assert!(session.run("ls").assert_code(0).out.contains("no jobs"));
