@@ -92,11 +92,12 @@ fn what_killed_jobs_left_is_listed_and_left_there() {
     };
     let place = session.scratch().display().to_string();
     assert!(!told(&all, &place), "{all:?}");
-    // Both outer processes at once: nobody is left to tidy up.
-    let supervisor = job.supervisor();
-    crate::session::kill(supervisor, nix::sys::signal::Signal::SIGSTOP);
+    // All outer processes at once, the supervisor and where there is a cgroup the one that outlives it: nobody is left to
+    // tidy up.
+    let outer = crate::session::children(job.pid());
+    outer.iter().for_each(|pid| crate::session::kill(*pid, nix::sys::signal::Signal::SIGSTOP));
     job.signal(nix::sys::signal::Signal::SIGKILL);
-    crate::session::kill(supervisor, nix::sys::signal::Signal::SIGKILL);
+    outer.iter().for_each(|pid| crate::session::kill(*pid, nix::sys::signal::Signal::SIGKILL));
     session.assert_gone_within(std::time::Duration::from_secs(2));
     std::fs::create_dir(session.scratch().join("foxlaunch-strange")).unwrap();
     // The dead guardian counts as gone once it was waited for.

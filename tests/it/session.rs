@@ -1,6 +1,7 @@
 //! A folder, a launcher and the means to see what is left of it.
 
 use foxlaunch_shared::run_dir::RunDir;
+use nix::sys::signal::{SigHandler, Signal, signal};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -111,6 +112,13 @@ impl Session {
             self.surround(&mut command);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Who runs these tests under nohup has them inherit an ignored hangup, which the launcher would rightly keep.
+        let hear_hangups = || {
+            // SAFETY: the default action is no function, so nothing is called in the child.
+            unsafe { signal(Signal::SIGHUP, SigHandler::SigDfl) }.map(drop).map_err(std::io::Error::from)
+        };
+        // SAFETY: between fork and exec one system call is made, which is safe in a handler and so after a fork.
+        unsafe { std::os::unix::process::CommandExt::pre_exec(&mut command, hear_hangups) };
         Running { session: self, child: Some(command.spawn().expect("start the launcher")) }
     }
 
