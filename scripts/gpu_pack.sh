@@ -11,6 +11,8 @@ mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 [[ -n ${CUDA_HOME:-} ]] || eval "$(scripts/cuda_toolkit.sh)"
 
+LD_LIBRARY_PATH=$CUDA_HOME/lib64 scripts/check_kernels.py >&2
+
 # The CUDA build goes first: it would also overwrite the worker for the processor, which must start without CUDA.
 cargo build --locked --release -p foxlaunch-worker --features nccl --bin foxlaunch-worker-cuda
 cargo build --locked --release -p foxlaunch-tests --features gpu --bin fox-test-gpu
