@@ -14,8 +14,10 @@ fn names(events: &[Value]) -> Vec<&str> {
 #[test]
 fn standard_output_is_what_the_file_has() {
     let session = Session::new();
-    let script =
-        "echo out-$RANK; echo step $FOXLAUNCH_ATTEMPT/9 loss=nan > $FOXLAUNCH_PROGRESS; [ $FOXLAUNCH_ATTEMPT = 2 ]";
+    // none fails before the other has said its step: it would be ended before it could
+    let script = "echo out-$RANK; echo step $FOXLAUNCH_ATTEMPT/9 loss=nan > $FOXLAUNCH_PROGRESS; \
+         echo > said.$FOXLAUNCH_ATTEMPT.$RANK; \
+         while [ ! -e said.$FOXLAUNCH_ATTEMPT.$((1 - RANK)) ]; do sleep 0.02; done; [ $FOXLAUNCH_ATTEMPT = 2 ]";
     let ended = session.sh("--json --cpu --nproc 2 --max-restarts 1", script);
     ended.assert_code(0);
     assert_eq!(ended.out, session.read("run/events.jsonl"));

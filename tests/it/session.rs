@@ -73,6 +73,7 @@ impl Session {
 
     /// Runs `command` in this session's folder, with its mark and its own places for what launchers leave.
     fn surround(&self, command: &mut Command) {
+        hear_all(command);
         let (name, value) = self.mark.split_once('=').expect("a mark has a value");
         command
             .current_dir(self.folder())
@@ -112,13 +113,6 @@ impl Session {
             self.surround(&mut command);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Who runs these tests under nohup has them inherit an ignored hangup, which the launcher would rightly keep.
-        let hear_hangups = || {
-            // SAFETY: the default action is no function, so nothing is called in the child.
-            unsafe { signal(Signal::SIGHUP, SigHandler::SigDfl) }.map(drop).map_err(std::io::Error::from)
-        };
-        // SAFETY: between fork and exec one system call is made, which is safe in a handler and so after a fork.
-        unsafe { std::os::unix::process::CommandExt::pre_exec(&mut command, hear_hangups) };
         Running { session: self, child: Some(command.spawn().expect("start the launcher")) }
     }
 
@@ -311,4 +305,18 @@ pub(crate) fn until(limit: Duration, mut condition: impl FnMut() -> bool) -> boo
         std::thread::sleep(Duration::from_millis(2));
     }
     true
+}
+
+/// Has `command` begin with the default actions: who runs these tests under nohup, or in the background of a shell, has them
+/// inherit signals that are ignored, and the launcher would rightly keep that.
+fn hear_all(command: &mut Command) {
+    let reset = || {
+        for each in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM] {
+            // SAFETY: the default action is no function, so nothing is called in the child.
+            unsafe { signal(each, SigHandler::SigDfl) }?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec system calls alone are made, which are safe in a handler and so after a fork.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(command, reset) };
 }

@@ -3,6 +3,7 @@
 use super::{Done, Refusal};
 use crate::plan::worker_binary::WorkerBinary;
 use crate::process::print;
+use crate::screen::printable;
 use clap::Args;
 use foxlaunch_shared::answers::{DataReport, InstrumentReport};
 use foxlaunch_shared::config::{ConfigError, Layer, Layers};
@@ -63,7 +64,7 @@ fn without_charts(mut report: DataReport) -> DataReport {
 /// The report for a person.
 fn text(report: &DataReport) -> String {
     let mut lines = vec![report.file.clone()];
-    let mut line = |name: &str, value: String| lines.push(format!("  {name:<12}{value}"));
+    let mut line = |name: &str, value: String| lines.push(format!("  {name:<11} {value}"));
     line("holds", format!("{} {}, {} records", report.format, report.schema, report.records));
     match report.bars {
         0 => line("bars", "none".to_owned()),
@@ -73,7 +74,7 @@ fn text(report: &DataReport) -> String {
         line("from", format!("{first} to {last}"));
     }
     for one in report.details.iter().take(LISTED) {
-        line(&one.symbol, instrument(one));
+        line(&printable(&one.symbol), instrument(one));
     }
     if report.details.len() > LISTED {
         line("", format!("and {} more instruments", report.details.len() - LISTED));
@@ -83,7 +84,9 @@ fn text(report: &DataReport) -> String {
     for note in &report.notes {
         line("note", note.clone());
     }
-    lines.join("\n") + "\n"
+    // names of instruments are a file's, and may hold what a terminal obeys
+    let plain = |text: &String| text.lines().map(printable).collect::<Vec<_>>().join("\n");
+    lines.iter().map(plain).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 fn instrument(one: &InstrumentReport) -> String {
@@ -137,7 +140,7 @@ mod tests {
             first: Some("a".to_owned()),
             last: Some("b".to_owned()),
             problems: [("duplicate".to_owned(), 1)].into(),
-            details: vec![one],
+            details: vec![one, InstrumentReport { symbol: "a-long-name\u{1b}[2J".to_owned(), ..Default::default() }],
             ..Default::default()
         };
         let expected = "x.csv
@@ -146,6 +149,7 @@ mod tests {
   from        a to b
   ES          3 bars on 2 days, 1 gaps
               1 ▁█▅ 3
+  a-long-name\u{fffd}[2J 0 bars on 0 days, 0 gaps
   problems    duplicate 1
 ";
         assert_eq!(text(&report), expected);

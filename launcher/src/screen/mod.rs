@@ -5,4 +5,5 @@ pub mod console;
 pub mod progress;
 pub mod summary;
 
+pub use crate::logs::prefix::printable;
 pub use console::{Screen, complain};
