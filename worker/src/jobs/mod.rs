@@ -298,7 +298,8 @@ mod tests {
     use super::*;
     use foxlaunch_shared::config::{Layer, Layers};
 
-    fn config(pairs: &[&str]) -> Config {
+    /// The defaults with these settings over them.
+    pub(super) fn config(pairs: &[&str]) -> Config {
         let mut layers = Layers::new();
         layers.push(Layer::from_pairs("test", pairs.iter().copied()).unwrap()).unwrap();
         layers.resolve().unwrap().0

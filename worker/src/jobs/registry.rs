@@ -197,16 +197,9 @@ pub(super) fn memory_bytes<E: Environment>(config: &Config, observation: usize) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan;
+    use super::super::{plan, tests::config};
     use super::*;
-    use foxlaunch_shared::config::{Layer, Layers};
     use foxlaunch_shared::exit;
-
-    fn config(pairs: &[&str]) -> Config {
-        let mut layers = Layers::new();
-        layers.push(Layer::from_pairs("test", pairs.iter().copied()).unwrap()).unwrap();
-        layers.resolve().unwrap().0
-    }
 
     fn planned(registry: &Registry, env: &str, algorithm: &str) -> Result<WorkerPlan, JobError> {
         plan(registry, &config(&[&format!("environment.name={env}"), &format!("train.algorithm={algorithm}")]))

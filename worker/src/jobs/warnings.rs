@@ -62,15 +62,8 @@ pub(super) fn unlearned(config: &Config) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Registry, plan};
+    use super::super::{Registry, plan, tests::config};
     use super::*;
-    use foxlaunch_shared::config::{Layer, Layers};
-
-    fn config(pairs: &[&str]) -> Config {
-        let mut layers = Layers::new();
-        layers.push(Layer::from_pairs("test", pairs.iter().copied()).unwrap()).unwrap();
-        layers.resolve().unwrap().0
-    }
 
     /// A table of `closes`, one a day from 2001-09-09 on.
     fn table(closes: &[f64]) -> String {
