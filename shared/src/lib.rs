@@ -12,12 +12,14 @@
 //! | [`answers`] | what a worker binary says when it is asked instead of started |
 //! | [`evaluation`] | a fold's test result |
 //! | [`statistics`] | what a curve of equity says |
+//! | [`date`] | days as dates, and back |
 //! | [`metric`] | one metric record = one line of JSON |
 //! | [`protocol`] | what launcher and worker say to each other, and how it is framed |
 //! | [`config`] | every setting, its default, its limits and where its value came from |
 
 pub mod answers;
 pub mod config;
+pub mod date;
 pub mod env;
 pub mod evaluation;
 pub mod exit;

@@ -1,5 +1,6 @@
 //! Choosing and making the run's folder.
 
+use foxlaunch_shared::date::Date;
 use foxlaunch_shared::ids::Attempt;
 use foxlaunch_shared::run_dir::RunDir;
 use std::os::unix::fs::DirBuilderExt;
@@ -71,15 +72,7 @@ fn new_name(verb: &str) -> String {
 /// Seconds since 1970 as `YYYYMMDDTHHMMSSZ`.
 fn utc(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Days to a date in the proleptic Gregorian calendar, with years that begin in March so that the leap day is last.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let Date { year, month, day } = Date::from_days(days as i64);
     format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", second / 3600, second / 60 % 60, second % 60)
 }
 

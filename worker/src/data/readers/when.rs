@@ -1,5 +1,6 @@
 //! Moments as text and as nanoseconds since 1970, UTC. A moment without a zone is taken as UTC, or as the caller says.
 
+use foxlaunch_shared::date::Date;
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
@@ -157,8 +158,7 @@ fn zone_seconds(zone: &str) -> Option<Option<i64>> {
     (hours <= 15 && minutes <= 59).then_some(Some(sign * (hours * 3600 + minutes * 60)))
 }
 
-/// Days since 1970 of a date in the Gregorian calendar, if there is such a date
-/// (H. Hinnant, "chrono-compatible low-level date algorithms", days_from_civil).
+/// Days since 1970 of a date in the Gregorian calendar, if there is such a date.
 fn civil(year: i64, month: i64, day: i64) -> Option<i64> {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let last = match month {
@@ -170,23 +170,13 @@ fn civil(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=last).contains(&day) {
         return None;
     }
-    let y = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (y.div_euclid(400), y.rem_euclid(400));
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    Some(era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468)
+    Some(Date { year, month, day }.days())
 }
 
 /// `ns` since 1970 as a date and time of day.
 pub(super) fn format(ns: i64) -> String {
     let (days, ns) = (ns.div_euclid(DAY), ns.rem_euclid(DAY));
-    // the inverse of `civil`, from the same source
-    let z = days + 719_468;
-    let (era, doe) = (z.div_euclid(146_097), z.rem_euclid(146_097));
-    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let (day, month) = (doy - (153 * mp + 2) / 5 + 1, if mp < 10 { mp + 3 } else { mp - 9 });
-    let year = yoe + era * 400 + i64::from(month <= 2);
+    let Date { year, month, day } = Date::from_days(days);
     let (seconds, fraction) = (ns / SECOND, ns % SECOND);
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
