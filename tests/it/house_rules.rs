@@ -45,7 +45,8 @@ const LAUNCHER: &[(&str, &[&str])] = &[
 const WORKER: &[(&str, &[&str])] = &[
     ("collectives", &[]),
     ("world", &["collectives"]),
-    ("seed", &[]),
+    // Normal numbers are the device's too, to the bit.
+    ("seed", &["kernels"]),
     ("kernels", &[]),
     ("vectors", &[]),
     ("parallel", &["collectives", "kernels", "optimizer", "vectors", "world"]),

@@ -1,6 +1,7 @@
 //! Counter-based random streams: what is drawn depends on seed, purpose and two numbers, never on which rank
 //! draws or how much was drawn before. So 1 and 4 workers draw the same, and a resumed run needs no saved state.
 
+use crate::kernels::exact;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -48,6 +49,11 @@ pub struct Purpose {
 }
 
 impl Purpose {
+    /// The generator's key, by which the device draws the same (`kernels/exact.cu`).
+    pub fn key(&self) -> [u8; 32] {
+        self.key
+    }
+
     /// The draw numbered by `a` and `b`.
     pub fn draw(&self, a: u64, b: u64) -> Draw {
         let mut draw = ChaCha8Rng::from_seed(self.key);
@@ -66,8 +72,8 @@ pub fn uniform(draw: &mut Draw) -> f64 {
 /// A number of the standard normal distribution (Box and Muller 1958). Two words of `draw`.
 pub fn normal(draw: &mut Draw) -> f64 {
     // from above 0, since the logarithm of 0 is none
-    let radius = (-2.0 * (1.0 - uniform(draw)).ln()).sqrt();
-    radius * (std::f64::consts::TAU * uniform(draw)).cos()
+    let radius = (-2.0 * exact::ln(1.0 - uniform(draw))).sqrt();
+    radius * exact::cos_turns(uniform(draw))
 }
 
 /// A whole number from 0 to below `n`, all equally likely (Lemire 2019).

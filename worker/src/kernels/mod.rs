@@ -18,6 +18,7 @@
 //! | [`advantage`] | generalised advantages |
 //! | [`moments`] | mean and spread, also of parts put together |
 //! | [`policy`] | distributions over actions, the clipped losses of PPO |
+//! | [`exact`] | logarithm, power, cosine with the same bits everywhere |
 //!
 //! Each has tests against finite differences and the reference vectors; `networks` tests them against candle's autograd.
 //!
@@ -32,6 +33,7 @@ pub mod device;
 #[cfg(feature = "cuda")]
 pub mod device_adamw;
 pub mod dueling;
+pub mod exact;
 mod exp;
 pub mod flat;
 #[cfg(feature = "cuda")]

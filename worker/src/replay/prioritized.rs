@@ -9,6 +9,7 @@
 //! before it was weighted.
 
 use super::SumTree;
+use crate::kernels::exact::power;
 use serde::{Deserialize, Serialize};
 
 /// The priorities of what a replay memory holds.
@@ -72,7 +73,7 @@ impl Priorities {
     /// A new row stands at `index`, perhaps in place of an old one.
     pub fn insert(&mut self, index: usize) {
         self.tree.reserve(index + 1);
-        self.tree.set(index, self.largest.powf(self.alpha));
+        self.tree.set(index, power(self.largest, self.alpha));
         self.len = self.len.max(index + 1);
     }
 
@@ -80,7 +81,7 @@ impl Priorities {
     pub fn update(&mut self, index: usize, error: f64) {
         let priority = error.abs() + self.eps;
         self.largest = self.largest.max(priority);
-        self.tree.set(index, priority.powf(self.alpha));
+        self.tree.set(index, power(priority, self.alpha));
     }
 
     /// p^alpha of the row at `index`.
@@ -115,7 +116,7 @@ impl Priorities {
 
 /// (N P)^-beta for each of `probabilities`, N being `rows`.
 pub fn importance(probabilities: &[f64], rows: usize, beta: f64) -> Vec<f64> {
-    probabilities.iter().map(|p| (rows as f64 * p).powf(-beta)).collect()
+    probabilities.iter().map(|p| power(rows as f64 * p, -beta)).collect()
 }
 
 /// `weights` divided by the largest of them.
