@@ -11,6 +11,8 @@
 //! | `allreduce` | times all-reduce by size |
 //! | `network` | networks by our kernels against the host's, bit for bit |
 //! | `update PRESET BATCH HIDDEN` | times a learner's whole update, batch up and priorities back included |
+//! | `replay` | the replay memory on the device against the host's, and updates from both, bit for bit |
+//! | `replayed PRESET BATCH HIDDEN` | times an update whose rows the device draws, four new ones up each time |
 //! | `step DIMS BATCH` | times a network's whole step, captured and not, and compares their weights bit for bit |
 //! | `parity FILE [OTHER]` | trains on frozen batches, writes the losses; with OTHER, compares them |
 //! | `stuck driver\|call` | all-reduces until killed, waiting inside the driver or inside our own call |
@@ -29,6 +31,8 @@ mod laws;
 mod network;
 #[path = "gpu/parity.rs"]
 mod parity;
+#[path = "gpu/replay.rs"]
+mod replay;
 #[path = "gpu/step.rs"]
 mod step;
 #[path = "gpu/stuck.rs"]
@@ -38,7 +42,7 @@ use anyhow::{Context, Result, bail};
 use foxlaunch_worker::world::World;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: fox-test-gpu device | kernels | laws | allreduce | network | update PRESET BATCH HIDDEN | step DIMS BATCH | parity FILE [OTHER] | stuck driver|call|kernel|memory";
+const USAGE: &str = "usage: fox-test-gpu device | kernels | laws | allreduce | network | update PRESET BATCH HIDDEN | replay | replayed PRESET BATCH HIDDEN | step DIMS BATCH | parity FILE [OTHER] | stuck driver|call|kernel|memory";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -63,6 +67,8 @@ fn run(words: &[&str]) -> Result<()> {
         ["allreduce"] => allreduce::time(&mut world)?,
         ["network"] => network::check(&world)?,
         ["update", preset, batch, hidden] => network::time(&mut world, preset, batch, hidden)?,
+        ["replay"] => replay::check(&mut world)?,
+        ["replayed", preset, batch, hidden] => replay::time(&mut world, preset, batch, hidden)?,
         ["step", dims, batch] => step::time(&mut world, dims, batch)?,
         ["parity", file] => parity::train(&mut world, file, None)?,
         ["parity", file, other] => parity::train(&mut world, file, Some(other))?,

@@ -37,6 +37,8 @@ pub struct TrainConfig {
     pub steps: u64,
     /// Updates between two metric records.
     pub log_every: u64,
+    /// Updates on a GPU that may pass before what they said is read: losses, norms, errors. A metric record reads too.
+    pub read_every: u64,
     /// Updates between two evaluations on the validation part.
     pub evaluate_every: u64,
     /// Updates between two checkpoints; 0 for only at the end of each fold.
@@ -56,6 +58,8 @@ impl TrainConfig {
         require(sane, "train.seeds", format!("{:?}", self.seeds), "must be different and below 2^63")?;
         require(self.steps > 0, "train.steps", self.steps, "must be at least 1")?;
         require(self.log_every > 0, "train.log_every", self.log_every, "must be at least 1")?;
+        let some = (1..=100_000).contains(&self.read_every);
+        require(some, "train.read_every", self.read_every, "must be from 1 to 100000")?;
         require(self.evaluate_every > 0, "train.evaluate_every", self.evaluate_every, "must be at least 1")?;
         // one is the newest, one is there in case the newest was damaged
         require(self.checkpoint_keep >= 2, "train.checkpoint_keep", self.checkpoint_keep, "must be at least 2")

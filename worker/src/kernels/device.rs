@@ -8,7 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 
 /// The kernels' text.
-const SOURCE: &str = concat!(include_str!("flat.cu"), include_str!("layers.cu"), include_str!("losses.cu"));
+const SOURCE: &str = concat!(
+    include_str!("exact.cu"),
+    include_str!("flat.cu"),
+    include_str!("layers.cu"),
+    include_str!("losses.cu"),
+    include_str!("replay.cu")
+);
 /// More blocks than this bring nothing: each thread takes several elements then.
 const MOST_BLOCKS: usize = 2048;
 
@@ -99,7 +105,7 @@ pub fn add(stream: &CudaStream, to: &mut CudaViewMut<'_, f32>, from: &CudaView<'
 /// A gradient's norm, and the factor that clips it, on the device.
 #[derive(Debug)]
 pub struct Clip {
-    parts: CudaSlice<f64>,
+    pub(super) parts: CudaSlice<f64>,
     /// Norm, then factor.
     pub(super) result: CudaSlice<f64>,
 }
@@ -129,6 +135,11 @@ impl Clip {
             stream.launch_builder(&second).arg(&self.parts).arg(&max_norm).arg(&mut self.result).launch(blocks(1))
         }?;
         Ok(())
+    }
+
+    /// The norm and the factor, where they are.
+    pub fn result(&self) -> &CudaSlice<f64> {
+        &self.result
     }
 
     /// The norm and the factor. Waits for the device.

@@ -1,8 +1,10 @@
 //! AdamW on the device: one launch for all variables. Its step count and factors live there too, so that a captured step
 //! counts and goes on when it is replayed.
 
-use super::device::{Clip, KernelError, function, over};
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, LaunchConfig, PushKernelArg};
+use super::device::{Clip, KernelError, blocks, function, over};
+use super::flat::NORM_BLOCKS;
+use super::layers::Address;
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
 use std::sync::Arc;
 
 /// Learning rate, beta1, beta2, eps and weight decay, as the kernel takes them.
@@ -43,6 +45,37 @@ impl Rates {
         unsafe { launch.launch(one) }?;
         Ok(())
     }
+}
+
+/// Divides `gradient` by `rows`, measures it as [`Clip::measure`] does, and counts one step with its factors: the bits of
+/// `device::mean`, [`Clip::measure`] and [`Rates::advance`], in two launches. `halted` is 0 or the address of a word;
+/// where its bits are not 0, the norm is none and no step is counted.
+///
+/// # Safety
+///
+/// `halted`, if not 0, must be the address of eight bytes on the device of `stream`, alive until the launches have ended.
+pub unsafe fn mean_and_measure(
+    stream: &CudaStream,
+    gradient: &mut CudaViewMut<'_, f32>,
+    rows: &CudaView<'_, f32>,
+    max_norm: f64,
+    (clip, rates): (&mut Clip, &mut Rates),
+    halted: Address,
+) -> Result<(), KernelError> {
+    assert!(rows.len() == 1, "one number of rows");
+    let (first, second) = (function(stream, "mean_norm_parts")?, function(stream, "finish_and_count")?);
+    let n = gradient.len() as u64;
+    let mut launch = stream.launch_builder(&first);
+    launch.arg(gradient).arg(&n).arg(rows).arg(&mut clip.parts);
+    // SAFETY: the arguments are those of `mean_norm_parts` in flat.cu; `parts` has one element for each block.
+    unsafe { launch.launch(blocks(NORM_BLOCKS)) }?;
+    let mut launch = stream.launch_builder(&second);
+    launch.arg(&clip.parts).arg(&max_norm).arg(&mut clip.result);
+    launch.arg(&mut rates.steps).arg(&rates.settings).arg(&mut rates.factors).arg(&halted);
+    // SAFETY: the arguments are those of `finish_and_count` in flat.cu, which wants one block; the caller answers for
+    // `halted`.
+    unsafe { launch.launch(blocks(1)) }?;
+    Ok(())
 }
 
 /// Where the variables lie: device addresses and elements of each, in the order of the flat gradient.

@@ -1,8 +1,6 @@
 // Kernels over flat f32 buffers. Compiled by NVRTC without fused multiply-add, so that each operation rounds as it does
 // on the host: the element-wise kernels and the norm give the bits of the host forms in flat.rs and optimizer/.
 
-typedef unsigned long long u64;
-
 #define FOR_EACH(i, n) \
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (u64)gridDim.x * blockDim.x)
 
@@ -38,9 +36,22 @@ extern "C" __global__ void norm_parts(const float *x, u64 n, double *parts) {
     if (threadIdx.x == 0) parts[blockIdx.x] = sum;
 }
 
+// `mean` and `norm_parts` in one: x <- x / *rows, and the parts of the norm of that.
+extern "C" __global__ void mean_norm_parts(float *x, u64 n, const float *rows, double *parts) {
+    float factor = *rows > 0.0f ? (float)(1.0 / (double)*rows) : 1.0f;
+    double sum = 0;
+    FOR_EACH(i, n) {
+        float mean = x[i] * factor;
+        x[i] = mean;
+        sum += (double)mean * (double)mean;
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+}
+
 // Second half: one block of 256 threads over the 128 parts. Writes the norm to result[0] and, to result[1], what the
 // gradient is multiplied by so that its norm is at most about max_norm (torch's definition; 0 stands for no clip).
-extern "C" __global__ void norm_finish(const double *parts, double max_norm, double *result) {
+__device__ void finish_norm(const double *parts, double max_norm, double *result) {
     double sum = block_sum(threadIdx.x < 128 ? parts[threadIdx.x] : 0.0);
     if (threadIdx.x == 0) {
         double norm = sqrt(sum);
@@ -49,6 +60,10 @@ extern "C" __global__ void norm_finish(const double *parts, double max_norm, dou
         // written so that a norm that is no number gives a factor that is none, and is seen
         result[1] = max_norm == 0.0 || factor > 1.0 ? 1.0 : factor;
     }
+}
+
+extern "C" __global__ void norm_finish(const double *parts, double max_norm, double *result) {
+    finish_norm(parts, max_norm, result);
 }
 
 // p <- keep p + take q
@@ -84,7 +99,7 @@ __device__ double power(double beta, int n) {
 
 // Counts one AdamW step and computes its factors from (learning rate, beta1, beta2, eps, weight decay), as Rates::at in
 // optimizer/adamw.rs does. One thread. Both live on the device, so that a captured step counts when it is replayed.
-extern "C" __global__ void adamw_rates(u64 *steps, const double *settings, float *factors) {
+__device__ void count_step(u64 *steps, const double *settings, float *factors) {
     u64 step = ++*steps;
     int n = step > 2147483647ull ? 2147483647 : (int)step;
     double rate = settings[0], beta1 = settings[1], beta2 = settings[2];
@@ -96,6 +111,22 @@ extern "C" __global__ void adamw_rates(u64 *steps, const double *settings, float
     factors[5] = (float)(rate / (1.0 - power(beta1, n)));
     factors[6] = (float)sqrt(1.0 - power(beta2, n));
     factors[7] = (float)settings[3];
+}
+
+extern "C" __global__ void adamw_rates(u64 *steps, const double *settings, float *factors) {
+    count_step(steps, settings, factors);
+}
+
+// `norm_finish` and `adamw_rates` in one block of 256 threads. Once *halted, no step is counted, and the norm is none, so
+// that `adamw` takes none.
+extern "C" __global__ void finish_and_count(const double *parts, double max_norm, double *result, u64 *steps,
+                                            const double *settings, float *factors, const u64 *halted) {
+    if (halted && *halted) {
+        if (threadIdx.x == 0) result[0] = result[1] = nan("");
+        return;
+    }
+    if (threadIdx.x == 32) count_step(steps, settings, factors);
+    finish_norm(parts, max_norm, result);
 }
 
 // One AdamW step of all variables; the formula is that of optimizer/adamw.rs. places: the address of each of `count`

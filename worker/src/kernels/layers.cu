@@ -2,10 +2,8 @@
 // host has one (kernels/matrix), and nowhere else. Each element of a product is one sum in the order of its terms, as on
 // the host, so linear layers give the host's bits.
 
-typedef unsigned long long u64;
-
 #define TILE 32
-#define ROWS 8  // rows of a tile that are computed at a time, by 32 x 8 threads
+#define ROWS 8  // rows of threads: 32 x 8, each of which computes four rows of a column
 
 // One product of a grouped launch. Fields as in kernels/layers.rs.
 struct Product {
@@ -63,9 +61,20 @@ __device__ float right(const Product *p, u64 k, u64 column) {
     return p->right[k * p->columns + column];
 }
 
+// One more term of four rows' sums.
+__device__ void add_term(float *sums, const float *left, float right) {
+    float4 rows = *(const float4 *)left;
+    sums[0] = fmaf(rows.x, right, sums[0]);
+    sums[1] = fmaf(rows.y, right, sums[1]);
+    sums[2] = fmaf(rows.z, right, sums[2]);
+    sums[3] = fmaf(rows.w, right, sums[3]);
+}
+
 // Several products at once; block (32, 8), as many blocks as their tiles are. A result of 32 x 32 for each block.
 extern "C" __global__ void __launch_bounds__(256) products(const Product *table, unsigned count) {
-    __shared__ float a[TILE][TILE + 1], b[TILE][TILE + 1];
+    // a by term, then row: four rows' values are read at once
+    __shared__ __align__(16) float a[TILE][TILE + 4];
+    __shared__ float b[TILE][TILE + 1];
     unsigned which = count - 1;
     while (table[which].first_block > blockIdx.x) which--;
     const Product product = table[which];
@@ -73,14 +82,30 @@ extern "C" __global__ void __launch_bounds__(256) products(const Product *table,
     unsigned tx = threadIdx.x, ty = threadIdx.y;
     u64 tile = blockIdx.x - p->first_block;
 
-    if (p->kind == BY_BIAS) { // sums over rows, one thread for each output
-        u64 output = tile * 256 + ty * TILE + tx;
-        if (output >= p->columns) return;
-        float sum = p->add ? p->result[output] : 0.0f;
-        for (u64 k = 0; k < p->depth; k++) {
-            u64 at = k * p->columns + output;
-            sum += slope(p->left[at], p->output, at, p->activation);
+    if (p->kind == BY_BIAS) { // sums over rows for 32 outputs: all threads read, 32 of them add, in order
+        u64 output = tile * TILE + tx;
+        bool inside = output < p->columns;
+        float sum = inside && p->add ? p->result[output] : 0.0f;
+        for (u64 k0 = 0; k0 < p->depth; k0 += 2 * TILE) {
+            for (int i = 0; i < 2 * TILE / ROWS; i++) {
+                u64 row = ty + i * ROWS, k = k0 + row, at = k * p->columns + output;
+                float value = inside && k < p->depth ? slope(p->left[at], p->output, at, p->activation) : 0.0f;
+                if (row < TILE) a[row][tx] = value;
+                else b[row - TILE][tx] = value;
+            }
+            __syncthreads();
+            if (ty == 0) {
+                u64 terms = p->depth - k0;
+#pragma unroll 8
+                for (int k = 0; k < TILE; k++)
+                    if (k < terms) sum += a[k][tx];
+#pragma unroll 8
+                for (int k = 0; k < TILE; k++)
+                    if (k + TILE < terms) sum += b[k][tx];
+            }
+            __syncthreads();
         }
+        if (ty != 0 || !inside) return;
         p->result[output] = sum;
         if (p->by_sigma) p->by_sigma[output] = p->noise_out ? sum * p->noise_out[output] : 0.0f;
         return;
@@ -91,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(256) products(const Product *table,
     u64 column = column0 + tx;
     float sums[TILE / ROWS];
     for (int i = 0; i < TILE / ROWS; i++) {
-        u64 row = row0 + ty + i * ROWS;
+        u64 row = row0 + ty * (TILE / ROWS) + i;
         sums[i] = 0.0f;
         if (row >= p->rows || column >= p->columns) continue;
         if (p->kind == FORWARD) {
@@ -113,8 +138,8 @@ extern "C" __global__ void __launch_bounds__(256) products(const Product *table,
     for (u64 k0 = 0; k0 < p->depth; k0 += TILE) {
         for (int i = 0; i < TILE / ROWS; i++) {
             unsigned other = ty + i * ROWS;
-            if (left_by_row) a[tx][other] = next_a[i];
-            else a[other][tx] = next_a[i];
+            if (left_by_row) a[other][tx] = next_a[i];
+            else a[tx][other] = next_a[i];
             if (right_by_column) b[tx][other] = next_b[i];
             else b[other][tx] = next_b[i];
         }
@@ -130,17 +155,15 @@ extern "C" __global__ void __launch_bounds__(256) products(const Product *table,
         int terms = p->depth - k0 < TILE ? (int)(p->depth - k0) : TILE;
         if (terms == TILE) {
 #pragma unroll
-            for (int k = 0; k < TILE; k++)
-                for (int i = 0; i < TILE / ROWS; i++) sums[i] = fmaf(a[ty + i * ROWS][k], b[tx][k], sums[i]);
+            for (int k = 0; k < TILE; k++) add_term(sums, &a[k][ty * 4], b[tx][k]);
         } else {
-            for (int k = 0; k < terms; k++)
-                for (int i = 0; i < TILE / ROWS; i++) sums[i] = fmaf(a[ty + i * ROWS][k], b[tx][k], sums[i]);
+            for (int k = 0; k < terms; k++) add_term(sums, &a[k][ty * 4], b[tx][k]);
         }
         __syncthreads();
     }
 
     for (int i = 0; i < TILE / ROWS; i++) {
-        u64 row = row0 + ty + i * ROWS;
+        u64 row = row0 + ty * (TILE / ROWS) + i;
         if (row >= p->rows || column >= p->columns) continue;
         u64 at = row * p->columns + column;
         float sum = sums[i];

@@ -92,7 +92,7 @@ impl Product {
     /// Blocks that work on it.
     fn blocks(&self) -> u64 {
         if self.kind == Kind::ByBias as u64 {
-            self.columns.div_ceil(u64::from(BLOCK))
+            self.columns.div_ceil(TILE)
         } else {
             self.rows.div_ceil(TILE) * self.columns.div_ceil(TILE)
         }

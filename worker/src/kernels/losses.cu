@@ -145,32 +145,45 @@ extern "C" __global__ void q_loss(const float *now, const float *choice, const f
 }
 
 // What rides behind the gradients, from the costs of the rows `first` to `first` + rows of a batch: rows, Q and |delta|
-// summed, for each of `shards` its loss and its largest Q, for each row of the batch its priority. 256 threads; the rest is
-// left as it is.
+// summed, for each of `shards` its loss and its largest Q, for each of the batch's rows its priority. 256 threads. What
+// is others' is set to zero. Sums are in the order of the rows, each by one thread out of what all have read.
 extern "C" __global__ void q_extras(const float *costs, float *extras, unsigned rows, unsigned shard, unsigned shards,
-                                    unsigned first) {
+                                    unsigned first, unsigned batch) {
+    __shared__ float read[3][256];
+    double loss = 0, q = 0, delta = 0;
+    float largest = -INFINITY;
+    bool none = false;
+    for (unsigned from = 0; from < rows; from += 256) {
+        unsigned count = rows - from < 256 ? rows - from : 256;
+        if (threadIdx.x < count)
+            for (unsigned what = 0; what < 3; what++) read[what][threadIdx.x] = costs[what * rows + from + threadIdx.x];
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            for (unsigned i = 0; i < count; i++) loss += read[0][i];
+        } else if (threadIdx.x == 32) {
+            for (unsigned i = 0; i < count; i++) q += read[1][i];
+        } else if (threadIdx.x == 64) {
+            for (unsigned i = 0; i < count; i++) delta += fabsf(read[2][i]);
+        } else if (threadIdx.x == 96) {
+            for (unsigned i = 0; i < count; i++) {
+                largest = fmaxf(largest, read[1][i]);
+                none |= isnan(read[1][i]);
+            }
+        }
+        __syncthreads();
+    }
+    for (unsigned i = threadIdx.x; i < shards; i += 256)
+        if (i != shard) extras[3 + i] = extras[3 + shards + i] = 0.0f;
+    for (unsigned row = threadIdx.x; row < batch; row += 256)
+        extras[3 + 2 * shards + row] = row >= first && row - first < rows ? costs[3 * rows + row - first] : 0.0f;
     if (threadIdx.x == 0) {
-        double loss = 0;
-        for (unsigned row = 0; row < rows; row++) loss += costs[row];
         extras[0] = (float)rows;
         extras[3 + shard] = (float)loss;
     } else if (threadIdx.x == 32) {
-        double q = 0;
-        float largest = -INFINITY;
-        bool none = false;
-        for (unsigned row = 0; row < rows; row++) {
-            float value = costs[rows + row];
-            q += value;
-            largest = fmaxf(largest, value);
-            none |= isnan(value);
-        }
         extras[1] = (float)q;
-        extras[3 + shards + shard] = none ? nanf("") : largest;
     } else if (threadIdx.x == 64) {
-        double delta = 0;
-        for (unsigned row = 0; row < rows; row++) delta += fabsf(costs[2 * rows + row]);
         extras[2] = (float)delta;
+    } else if (threadIdx.x == 96) {
+        extras[3 + shards + shard] = none ? nanf("") : largest;
     }
-    for (unsigned row = threadIdx.x; row < rows; row += blockDim.x)
-        extras[3 + 2 * shards + first + row] = costs[3 * rows + row];
 }

@@ -66,7 +66,7 @@ impl QLoss {
 }
 
 /// Sums the costs of a shard's rows into what rides behind the gradients: see `q_extras` in losses.cu. `first` is the
-/// shard's first row in the batch.
+/// shard's first row in the batch, of which `extras` has a place for each row.
 pub fn extras(
     stream: &CudaStream,
     costs: &CudaSlice<f32>,
@@ -75,12 +75,14 @@ pub fn extras(
     (shard, shards): (usize, usize),
     first: usize,
 ) -> Result<(), KernelError> {
-    assert!(costs.len() >= 4 * rows && extras.len() >= 3 + 2 * shards + first + rows && shard < shards);
+    let places = extras.len().saturating_sub(3 + 2 * shards);
+    assert!(costs.len() >= 4 * rows && places >= first + rows && shard < shards);
     let kernel = function(stream, "q_extras")?;
     let config = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
-    let (rows, shard, shards, first) = (rows as u32, shard as u32, shards as u32, first as u32);
+    let (rows, shard, shards) = (rows as u32, shard as u32, shards as u32);
+    let (first, batch) = (first as u32, places as u32);
     let mut launch = stream.launch_builder(&kernel);
-    launch.arg(costs).arg(extras).arg(&rows).arg(&shard).arg(&shards).arg(&first);
+    launch.arg(costs).arg(extras).arg(&rows).arg(&shard).arg(&shards).arg(&first).arg(&batch);
     // SAFETY: the arguments are those of `q_extras` in losses.cu; the buffers have what it reads and writes: checked above.
     unsafe { launch.launch(config) }?;
     Ok(())

@@ -32,6 +32,8 @@ pub mod conservative;
 pub mod device;
 #[cfg(feature = "cuda")]
 pub mod device_adamw;
+#[cfg(feature = "cuda")]
+pub mod device_replay;
 pub mod dueling;
 pub mod exact;
 mod exp;
@@ -47,6 +49,7 @@ pub mod noisy;
 pub mod policy;
 pub mod product;
 pub mod quantile;
+pub mod replay;
 mod scalar;
 pub mod softmax;
 pub mod tanh;

@@ -87,6 +87,15 @@ impl DeviceNetwork {
         self.noise_places.iter().flatten().map(|(inputs, outputs)| inputs.len() + outputs.len()).sum()
     }
 
+    /// For each operation with noise its number, and where its noise stands in a sample.
+    pub fn noise_parts(&self) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
+        // inputs, then outputs, in one piece
+        self.noise_places.iter().enumerate().filter_map(|(op, places)| {
+            let (inputs, outputs) = places.as_ref()?;
+            Some((op, inputs.start..outputs.end))
+        })
+    }
+
     /// A sample of noise as it lies on the device.
     pub fn flat_noise<T: Scalar>(&self, noise: &Noise<T>) -> Vec<f32> {
         let mut flat = Vec::with_capacity(self.noise_len());

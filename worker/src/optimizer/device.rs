@@ -3,7 +3,7 @@
 
 use super::{AdamWSettings, Moments, OptimizerError};
 use crate::kernels::device::{Clip, KernelError};
-use crate::kernels::device_adamw::{Places, Rates, adamw};
+use crate::kernels::device_adamw::{Places, Rates, adamw, mean_and_measure};
 use candle_core::{Device, Storage, Var};
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DriverError};
 use std::sync::Arc;
@@ -83,6 +83,11 @@ impl DeviceAdamW {
         self.clip.measure(&self.stream, gradient, max_norm).map_err(kernel)
     }
 
+    /// The same where it is, on the device.
+    pub fn last_clip_there(&self) -> &CudaSlice<f64> {
+        self.clip.result()
+    }
+
     /// The norm last measured, before the clip, and the factor that clips it. Waits for the device.
     pub fn last_clip(&self) -> Result<(f64, f64), OptimizerError> {
         self.clip.read(&self.stream).map_err(kernel)
@@ -111,8 +116,41 @@ impl DeviceAdamW {
         self.step_prepared(gradient, len)
     }
 
+    /// The whole step of parameters in one flat buffer, in three launches: divides the start of `gradient` by the rows,
+    /// which stand right behind it, measures and clips it to `max_norm` (0: not), and steps along it. No step is taken
+    /// where the norm is no finite number, or where the word at `halted`, if that is not 0, has other bits than 0.
+    ///
+    /// # Safety
+    ///
+    /// `halted`, if not 0, must be the address of eight bytes on the optimiser's device, alive until the launches have
+    /// ended.
+    pub unsafe fn step_mean_flat(
+        &mut self,
+        values: &mut CudaSlice<f32>,
+        gradient: &mut CudaSlice<f32>,
+        max_norm: f64,
+        halted: u64,
+    ) -> Result<(), OptimizerError> {
+        let len = self.m.len();
+        if values.len() < len || gradient.len() <= len {
+            let gradient = gradient.len();
+            return Err(OptimizerError::Size { moments: len, gradient, variables: values.len() });
+        }
+        self.prepare_flat(values)?;
+        let (mut along, behind) = gradient.split_at_mut(len);
+        let (clip, rates) = (&mut self.clip, &mut self.rates);
+        // SAFETY: the caller answers for `halted`.
+        unsafe { mean_and_measure(&self.stream, &mut along, &behind.slice(..1), max_norm, (clip, rates), halted) }
+            .map_err(kernel)?;
+        self.step_measured(gradient, len)
+    }
+
     fn step_prepared(&mut self, gradient: &CudaSlice<f32>, len: usize) -> Result<(), OptimizerError> {
         self.rates.advance(&self.stream).map_err(kernel)?;
+        self.step_measured(gradient, len)
+    }
+
+    fn step_measured(&mut self, gradient: &CudaSlice<f32>, len: usize) -> Result<(), OptimizerError> {
         let Some(places) = &self.places else { return Ok(()) };
         let moments = (&mut self.m, &mut self.v);
         // SAFETY: the addresses have just been taken from variables that live as long as the call that does this; the

@@ -1,6 +1,7 @@
 //! The device's side of [`captured`](super::captured): the same launches one by one, or recorded once and replayed.
 
 use super::captured::{How, StepError, checked};
+use super::recorder::{agree, record};
 use super::{FlatGradients, Layout, ParallelError, Values};
 use crate::collectives::{Buffer, ReduceOp};
 use crate::kernels::device as kernels;
@@ -8,7 +9,7 @@ use crate::optimizer::{AdamWSettings, DeviceAdamW};
 use crate::world::World;
 use candle_core::{CudaDevice, Storage, Tensor};
 use candle_nn::VarMap;
-use cudarc::driver::{CudaGraph, CudaStream, DriverError, sys};
+use cudarc::driver::{CudaGraph, CudaStream, DriverError};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Eager steps before the capture: the first compiles kernels and forms what cuBLAS and NCCL form at their first call,
@@ -174,35 +175,24 @@ impl DeviceStep {
             );
         }
         let before = self.optimizer.steps();
-        let text = |error: DriverError| error.to_string();
-        self.stream.synchronize().map_err(text)?;
-        // Other threads of this process, as NCCL's, may call the driver meanwhile.
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        self.stream.begin_capture(mode).map_err(text)?;
-        let ran = self.run(world, model, inputs, rows, loss);
-        let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
-        // also after an error, since only the end of the capture gives the stream back
-        let ended = self.stream.end_capture(flags);
+        let stream = Arc::clone(&self.stream);
+        let graph = record(&stream, || self.run(world, model, inputs, rows, loss));
         if self.optimizer.steps() > before {
             self.optimizer.recorded();
         }
-        ran.map_err(|error| error.to_string())?;
-        let graph = ended.map_err(text)?.ok_or("the driver recorded nothing")?;
-        graph.upload().map_err(text)?;
+        let graph = graph?;
         *self.graph.lock().unwrap_or_else(PoisonError::into_inner) = Some(Graph(graph));
         Ok(())
     }
 
     /// What all ranks do from now on: captured if every one of them can.
     fn agreed(&self, world: &mut World, mine: Result<(), String>) -> Result<How, StepError> {
-        let mut failures = [f64::from(u8::from(mine.is_err()))];
-        if world.world_size().0 > 1 {
-            world.collective().all_reduce(Buffer::F64(&mut failures), ReduceOp::Sum)?;
+        match agree(world.collective(), mine)? {
+            Ok(()) => Ok(How::Captured),
+            Err(why) => {
+                drop(self.graph.lock().unwrap_or_else(PoisonError::into_inner).take());
+                Ok(How::Eager(why))
+            }
         }
-        if failures[0] == 0.0 {
-            return Ok(How::Captured);
-        }
-        drop(self.graph.lock().unwrap_or_else(PoisonError::into_inner).take());
-        Ok(How::Eager(mine.err().unwrap_or_else(|| "another rank could not capture it".into())))
     }
 }

@@ -17,6 +17,8 @@ mod captured_cuda;
 pub mod gradients;
 #[cfg(feature = "cuda")]
 mod gradients_cuda;
+#[cfg(feature = "cuda")]
+pub(crate) mod recorder;
 pub mod shard;
 pub mod weights;
 

@@ -38,6 +38,11 @@ impl Shards {
         self.shards
     }
 
+    /// Whether each rank owns one shard: their gradients are then summed by one all-reduce.
+    pub fn is_one_each(&self) -> bool {
+        self.shards == self.world.0 as usize
+    }
+
     /// The shards that this rank owns.
     pub fn owned(&self) -> Range<usize> {
         self.owned_by(self.rank)

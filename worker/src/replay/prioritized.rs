@@ -60,6 +60,18 @@ impl Priorities {
         Priorities { alpha, eps, largest: 1.0, len: 0, tree: SumTree::new(0) }
     }
 
+    /// Priorities with these masses, as they were kept elsewhere.
+    pub fn restored(alpha: f64, eps: f64, largest: f64, masses: &[f64]) -> Priorities {
+        Priorities { alpha, eps, largest, len: masses.len(), tree: SumTree::of(masses) }
+    }
+
+    /// The sums of a tree with `leaves` leaves, a power of two and enough: see [`SumTree`].
+    pub fn nodes(&self, leaves: usize) -> Vec<f64> {
+        let mut masses: Vec<f64> = (0..self.len).map(|i| self.tree.get(i)).collect();
+        masses.resize(leaves.max(self.len), 0.0);
+        SumTree::of(&masses).into_nodes()
+    }
+
     /// How many rows have one.
     pub fn len(&self) -> usize {
         self.len

@@ -28,6 +28,11 @@ impl SumTree {
         tree
     }
 
+    /// All sums: the root at 1, the children of node i at 2i and 2i + 1, the masses in the second half.
+    pub fn into_nodes(self) -> Vec<f64> {
+        self.nodes
+    }
+
     /// The mass at `index`.
     pub fn get(&self, index: usize) -> f64 {
         self.nodes[self.leaves + index]

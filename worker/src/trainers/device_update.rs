@@ -1,28 +1,34 @@
 //! One update of [`learner`](super::learner) wholly on a CUDA device: the batch goes up in one copy, a score of launches
-//! follow, and what the host needs comes back in one. After a few updates they are captured as one CUDA graph, the
-//! all-reduce included. For plain and categorical values; quantiles are computed by candle.
+//! follow, and what the host needs comes back in one; or, where the replay memory is on the device, nothing goes up or
+//! comes back. After a few updates they are captured as one CUDA graph, the all-reduce included. For plain and categorical
+//! values; quantiles are computed by candle.
 //!
 //! ```text
-//! input      noise of both networks | for each owned shard: S, S', rewards, discounts, weights, actions
+//! input      noise of both networks | for each owned shard: S, S', rewards, discounts, weights, actions:
+//!            brought up, or drawn by the device from its replay memory
 //! forward    online (S, and S' where it chooses) beside target (S'), level by level
 //! loss       costs and slopes of all rows, then the gradient by all parameters
 //! average    over all ranks, divided by the rows of the whole batch; norm, clip, AdamW
+//! finish     with a replay memory: new priorities, and a record of the update for the host to read some time
 //! ```
 
 use super::TrainError;
 use super::device_model::driver;
-use super::learner::{Learner, Rows, SUMS, Update};
+use super::device_replay::DeviceReplay;
+use super::learner::{Learner, NOISE_ONLINE, NOISE_TARGET, Rows, SUMS, Update};
 use super::model::{Float, Model};
 use super::stepper::Stepper;
 use crate::collectives::{Collective, Solo};
-use crate::kernels::device as kernels;
+use crate::kernels::device_replay::{Key, NoisePart, NoisePlan};
 use crate::kernels::layers::address;
 use crate::kernels::losses::{Outputs, QLoss, extras};
+use crate::kernels::replay::ReplaySettings;
 use crate::networks::Head;
 use crate::networks::device::DevicePass;
 use crate::networks::device_plan::Launches;
+use crate::parallel::recorder::{agree, record};
 use crate::parallel::{Shards, Values, sum_shards};
-use cudarc::driver::{CudaGraph, CudaSlice, CudaStream, sys};
+use cudarc::driver::{CudaGraph, CudaSlice, CudaStream};
 use foxlaunch_shared::ids::{Rank, WorldSize};
 use std::ops::Range;
 use std::sync::Arc;
@@ -46,7 +52,20 @@ pub(super) struct DeviceUpdate {
     input: CudaSlice<f32>,
     staging: Vec<f32>,
     noise: usize,
+    /// How the device draws the noise itself.
+    noise_plan: NoisePlan,
+    /// Whether the one owned shard's gradient is made where the sum is.
+    direct: bool,
     slots: Vec<Slot>,
+}
+
+/// Where the rows of an update come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// Up from the host; `alone` for no word to the other ranks.
+    Host { alone: bool },
+    /// The replay memory on the device.
+    Replay,
 }
 
 /// One owned shard.
@@ -79,6 +98,14 @@ impl DeviceUpdate {
         let input = stream.alloc_zeros::<f32>(len.max(1)).map_err(driver)?;
         let at = |element: usize| address(&input, element, &stream);
         let noise_at = |start: usize| (noise > 0).then(|| at(start));
+        let mut parts = Vec::new();
+        for (model, purpose, from) in [(online, NOISE_ONLINE, 0), (target, NOISE_TARGET, noise)] {
+            let key = Key::from(learner.streams.purpose(purpose).key());
+            let of = model.network.noise_parts().filter(|_| noise > 0);
+            parts.extend(of.map(|(op, at)| NoisePart::new(key, op, from + at.start..from + at.end)));
+        }
+        let noise_plan = NoisePlan::new(&stream, &parts)?;
+        let direct = learner.shards.is_one_each();
         let mut start = 2 * noise;
         let mut slots = Vec::new();
         for ((shard, range), part) in ranges.into_iter().zip(&learner.parts) {
@@ -88,7 +115,7 @@ impl DeviceUpdate {
             let mut next = target.network.pass(rows)?;
             now.observe_at(at(start));
             next.observe_at(at(start + rows * width));
-            let Values::CudaF32(gradient) = part.values() else {
+            let Values::CudaF32(gradient) = (if direct { learner.sum.values() } else { part.values() }) else {
                 return Err(TrainError::Unsupported("the gradients are not on a device".into()));
             };
             let forward =
@@ -116,7 +143,20 @@ impl DeviceUpdate {
         };
         let double = settings.double;
         let staging = vec![0.0; len];
-        Ok(DeviceUpdate { graph: None, capture: true, taken: 0, stream, loss, double, input, staging, noise, slots })
+        Ok(DeviceUpdate {
+            graph: None,
+            capture: true,
+            taken: 0,
+            stream,
+            loss,
+            double,
+            input,
+            staging,
+            noise,
+            noise_plan,
+            direct,
+            slots,
+        })
     }
 
     /// Brings noise and rows up.
@@ -174,9 +214,9 @@ impl<T: Float> Learner<T> {
             (Some(noise), Model::Device(model)) => model.network.flat_noise(&noise),
             _ => Vec::new(),
         };
-        let noise = [flat(&self.online, "noise-online"), flat(&self.target, "noise-target")];
+        let noise = [flat(&self.online, NOISE_ONLINE), flat(&self.target, NOISE_TARGET)];
         device.upload(noise, rows)?;
-        let done = self.take_on_device(&mut device, collective, alone);
+        let done = self.take_on_device(&mut device, collective, Source::Host { alone });
         device.taken += 1;
         self.device = Some(device);
         done?;
@@ -193,20 +233,52 @@ impl<T: Float> Learner<T> {
         Ok(update)
     }
 
+    /// Keeps the replay memory on the device, if updates are computed there; says whether they are. `records` updates may
+    /// pass between two reads.
+    pub fn keep_replay(&mut self, settings: ReplaySettings) -> Result<bool, TrainError> {
+        let Model::Device(online) = &self.online else { return Ok(false) };
+        self.replay = Some(DeviceReplay::new(&online.stream, settings, &self.streams)?);
+        // what was captured knows no memory
+        self.device = None;
+        Ok(true)
+    }
+
+    /// Update `number` of the run, on a batch that the device draws from its replay memory, where `length` rows are and
+    /// `beta` weighs them. Returns when it is enqueued; [`DeviceReplay::read`] gives what it was. All ranks end with the
+    /// same bits.
+    pub fn update_from_replay(
+        &mut self,
+        collective: &mut dyn Collective,
+        number: u64,
+        length: usize,
+        beta: f64,
+    ) -> Result<(), TrainError> {
+        self.replay.as_mut().ok_or_else(elsewhere)?.begin(number, length, beta)?;
+        let mut device = match self.device.take() {
+            Some(device) => device,
+            None => Box::new(DeviceUpdate::new(self)?),
+        };
+        let done = self.take_on_device(&mut device, collective, Source::Replay);
+        device.taken += 1;
+        self.device = Some(device);
+        done
+    }
+
     /// Enqueues the update, launch by launch or as a graph.
     fn take_on_device(
         &mut self,
         device: &mut DeviceUpdate,
         collective: &mut dyn Collective,
-        alone: bool,
+        source: Source,
     ) -> Result<(), TrainError> {
+        let alone = source == Source::Host { alone: true };
         let world = collective.world_size().0 as usize;
-        let fits = !alone && (world == 1 || self.shards.count() == world) && !collective.checks_calls();
+        let fits = !alone && (world == 1 || self.shards.is_one_each()) && !collective.checks_calls();
         if device.graph.is_none() && device.capture && fits && device.taken >= WARM_UP {
-            self.capture(device, collective)?;
+            self.capture(device, collective, source)?;
         }
         if alone || device.graph.is_none() {
-            return self.enqueue(device, collective, alone);
+            return self.enqueue(device, collective, source);
         }
         let Stepper::Device(adam) = &mut self.optimizer else { return Err(elsewhere()) };
         let Model::Device(online) = &self.online else { return Err(elsewhere()) };
@@ -220,37 +292,29 @@ impl<T: Float> Learner<T> {
     }
 
     /// Records the launches. All ranks must be able to, or none replays.
-    fn capture(&mut self, device: &mut DeviceUpdate, collective: &mut dyn Collective) -> Result<(), TrainError> {
+    fn capture(
+        &mut self,
+        device: &mut DeviceUpdate,
+        collective: &mut dyn Collective,
+        source: Source,
+    ) -> Result<(), TrainError> {
         let stream = Arc::clone(&device.stream);
-        stream.synchronize().map_err(driver)?;
-        let Stepper::Device(adam) = &mut self.optimizer else { return Err(elsewhere()) };
-        let before = adam.steps();
-        stream.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).map_err(driver)?;
-        let ran = self.enqueue(device, collective, false);
-        // also after an error, since only this gives the stream back
-        let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
-        let ended = stream.end_capture(flags);
+        let before = self.optimizer.steps();
+        let graph = record(&stream, || self.enqueue(device, collective, source));
         if let Stepper::Device(adam) = &mut self.optimizer
             && adam.steps() > before
         {
             adam.recorded();
         }
-        let graph = match (ran, ended) {
-            (Ok(()), Ok(graph)) => graph,
-            (Err(error), _) => {
-                tracing::warn!(%error, "updates are not captured");
-                None
-            }
-            (_, Err(error)) => {
-                tracing::warn!(%error, "updates are not captured");
-                None
-            }
+        let (graph, mine) = match graph {
+            Ok(graph) => (Some(graph), Ok(())),
+            Err(why) => (None, Err(why)),
         };
-        let mut failed = [f64::from(u8::from(graph.is_none()))];
-        if collective.world_size() > WorldSize(1) {
-            collective.all_reduce(crate::collectives::Buffer::F64(&mut failed), crate::collectives::ReduceOp::Sum)?;
+        let agreed = agree(collective, mine)?;
+        if let Err(why) = &agreed {
+            tracing::warn!(%why, "updates are not captured");
         }
-        device.capture = failed[0] == 0.0;
+        device.capture = agreed.is_ok();
         device.graph = graph.filter(|_| device.capture);
         Ok(())
     }
@@ -260,16 +324,27 @@ impl<T: Float> Learner<T> {
         &mut self,
         device: &mut DeviceUpdate,
         collective: &mut dyn Collective,
-        alone: bool,
+        source: Source,
     ) -> Result<(), TrainError> {
         let stream = Arc::clone(&device.stream);
         let (len, shards) = (self.layout.total(), self.shards.count());
         let width = self.settings.network.observation;
-        for (slot, part) in device.slots.iter_mut().zip(&mut self.parts) {
+        let mut replay = self.replay.as_mut().filter(|_| source == Source::Replay);
+        if let Some(replay) = &mut replay {
+            replay.draw(&device.noise_plan, &mut device.input)?;
+        }
+        for (at, slot) in device.slots.iter_mut().enumerate() {
+            let part = if device.direct { &mut self.sum } else { &mut self.parts[at] };
             let rows = slot.range.len();
             if rows == 0 {
                 part.clear()?;
                 continue;
+            }
+            if let Some(replay) = &replay {
+                let places = [0, rows * width, 2 * rows * width];
+                let to = places.map(|behind| address(&device.input, slot.start + behind, &stream));
+                // SAFETY: three parts of the input, of the sizes that it was made with; it lives as long as `device`.
+                unsafe { replay.gather(slot.range.clone(), to) }?;
             }
             // SAFETY: the plans were made of the networks, the gradients and the input of this learner, which live as
             // long as `device`, whose graph is dropped before them; one stream orders all that reads and writes them.
@@ -286,23 +361,28 @@ impl<T: Float> Learner<T> {
             // SAFETY: as above.
             unsafe { slot.backward.enqueue(&stream) }?;
             let Values::CudaF32(part) = part.values_mut() else { return Err(elsewhere()) };
-            let mut behind = part.slice_mut(len..);
-            stream.memset_zeros(&mut behind).map_err(driver)?;
-            extras(&stream, &slot.costs, &mut behind, rows, (slot.shard, shards), slot.range.start)?;
+            extras(&stream, &slot.costs, &mut part.slice_mut(len..), rows, (slot.shard, shards), slot.range.start)?;
         }
-        if alone {
-            let own = Shards::new(self.parts.len(), WorldSize(1), Rank(0))?;
-            sum_shards(&mut Solo::new(), &own, &self.parts, &mut self.sum)?;
-        } else {
-            sum_shards(collective, &self.shards, &self.parts, &mut self.sum)?;
+        let alone = source == Source::Host { alone: true };
+        match (device.direct, alone) {
+            (true, true) => {}
+            (true, false) => self.sum.sum(collective)?,
+            (false, true) => {
+                let own = Shards::new(self.parts.len(), WorldSize(1), Rank(0))?;
+                sum_shards(&mut Solo::new(), &own, &self.parts, &mut self.sum)?;
+            }
+            (false, false) => sum_shards(collective, &self.shards, &self.parts, &mut self.sum)?,
         }
         let Values::CudaF32(sum) = self.sum.values_mut() else { return Err(elsewhere()) };
-        let (mut gradient, behind) = sum.split_at_mut(len);
-        kernels::mean(&stream, &mut gradient, &behind.slice(..1))?;
         let Stepper::Device(adam) = &mut self.optimizer else { return Err(elsewhere()) };
-        adam.measure(&gradient.as_view(), self.settings.max_grad_norm)?;
         let Model::Device(online) = &mut self.online else { return Err(elsewhere()) };
-        Ok(adam.step_flat(online.network.values_mut(), sum)?)
+        let halted = replay.as_ref().map_or(0, |replay| replay.halted());
+        // SAFETY: the word is the replay memory's, which lives as long as the learner.
+        unsafe { adam.step_mean_flat(online.network.values_mut(), sum, self.settings.max_grad_norm, halted) }?;
+        match replay {
+            Some(replay) => replay.finish(&sum.slice(len..), adam.last_clip_there()),
+            None => Ok(()),
+        }
     }
 }
 

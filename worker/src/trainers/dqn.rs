@@ -31,8 +31,11 @@ use crate::replay::{Priorities, Ring, Transition};
 use crate::seed::{Streams, uniform};
 use crate::world::World;
 use foxlaunch_shared::config::Config;
+use foxlaunch_shared::ids::{Rank, WorldSize};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+
+mod there;
 
 /// The target network's weights in a checkpoint.
 const TARGET: &str = "target.safetensors";
@@ -44,6 +47,7 @@ pub struct Dqn<'a, E: Environment> {
     fold: u32,
     streams: Streams,
     shards: Shards,
+    place: (Rank, WorldSize),
     learner: Learner,
     memory: Memory<E::State>,
     /// What this rank alone measured since the last sync point; always empty with averaged gradients.
@@ -79,6 +83,22 @@ struct Local {
 
 impl Local {
     const EMPTY: Local = Local { sums: [0.0; 6], q_max: f64::NEG_INFINITY };
+
+    fn add(&mut self, update: &Update) {
+        let one = [update.loss_sum(), update.rows, update.q_sum, update.td_sum, update.grad_norm, 1.0];
+        self.sums.iter_mut().zip(one).for_each(|(sum, x)| *sum += x);
+        self.q_max = self.q_max.max(update.q_max);
+    }
+
+    /// Puts it into `meter`, and is empty.
+    fn measure(&mut self, meter: &mut Meter) {
+        let Local { sums: [loss, rows, q, td, norm, updates], q_max } = std::mem::replace(self, Local::EMPTY);
+        meter.mean("loss", loss, rows);
+        meter.mean("q_mean", q, rows);
+        meter.mean("td_abs", td, rows);
+        meter.mean("grad_norm", norm, updates);
+        meter.max("q_max", q_max);
+    }
 }
 
 impl<'a, E: Environment<Action = usize>> Dqn<'a, E> {
@@ -93,8 +113,11 @@ impl<'a, E: Environment<Action = usize>> Dqn<'a, E> {
     ) -> Result<Dqn<'a, E>, TrainError> {
         let settings = LearnerSettings::new(config, env.observation_len(), env.actions());
         let dqn = &config.dqn;
-        let learner = Learner::new(settings, shards, dqn.batch_size, world.device(), &streams)?;
+        let mut learner = Learner::new(settings, shards, dqn.batch_size, world.device(), &streams)?;
         learner.layout().agree(world.collective())?;
+        if config.parallel.sync_every_n_steps == 1 {
+            learner.keep_replay(there::settings(config, env.observation_len(), shards.count()))?;
+        }
         let collected = Collected::new(env, config.environment.streams, dqn.n_step, dqn.gamma, &streams);
         let memory = Memory {
             updates: 0,
@@ -106,7 +129,8 @@ impl<'a, E: Environment<Action = usize>> Dqn<'a, E> {
             priorities: dqn.prioritized.then(|| Priorities::new(dqn.priority_alpha, dqn.priority_eps)),
             meter: Meter::default(),
         };
-        Ok(Dqn { env, config, fold, streams, shards, learner, memory, local: Local::EMPTY })
+        let place = (world.rank(), world.world_size());
+        Ok(Dqn { env, config, fold, streams, shards, place, learner, memory, local: Local::EMPTY })
     }
 
     /// The learner, for a look at its weights.
@@ -144,7 +168,9 @@ impl<'a, E: Environment<Action = usize>> Dqn<'a, E> {
         memory.steps += self.config.dqn.train_every as u64;
         for transition in block.transitions {
             let index = memory.ring.push(transition);
-            if let Some(priorities) = &mut memory.priorities {
+            if let Some(replay) = self.learner.replay() {
+                there::push(env, replay, index, memory.ring.get(index))?;
+            } else if let Some(priorities) = &mut memory.priorities {
                 priorities.insert(index);
             }
         }
@@ -158,20 +184,28 @@ impl<'a, E: Environment<Action = usize>> Dqn<'a, E> {
 
     /// (3) and (4): where the rows of the next batch stand, and their weights.
     fn draw(&self) -> (Vec<usize>, Vec<f64>) {
-        let (batch, dqn) = (self.config.dqn.batch_size, &self.config.dqn);
+        let batch = self.config.dqn.batch_size;
         let mut draw = self.streams.draw("sample", self.memory.updates, 0);
         let Some(priorities) = &self.memory.priorities else {
             return (self.memory.ring.sample(batch, &mut draw), Vec::new());
         };
         let places: Vec<f64> = (0..batch).map(|_| uniform(&mut draw)).collect();
         let indices = priorities.draw(&places);
-        let weights = priorities.weights(&indices, linear(dqn.priority_beta, 1.0, 1.0, self.progress()));
+        let weights = priorities.weights(&indices, self.beta());
         (indices, weights)
+    }
+
+    /// How much of the weights of (4) counts.
+    fn beta(&self) -> f64 {
+        linear(self.config.dqn.priority_beta, 1.0, 1.0, self.progress())
     }
 
     /// (3) to (7).
     fn learn(&mut self, world: &mut World) -> Result<(), TrainError> {
         let (every, number) = (self.config.parallel.sync_every_n_steps, self.memory.updates);
+        if self.learner.replay().is_some() {
+            return self.learn_there(world);
+        }
         let (indices, weights) = self.draw();
         let (env, ring) = (self.env, &self.memory.ring);
         let mut rows = |range: std::ops::Range<usize>| Rows {
@@ -184,14 +218,9 @@ impl<'a, E: Environment<Action = usize>> Dqn<'a, E> {
             self.learner.update_alone(number, &mut rows)?
         };
         self.memory.updates += 1;
-        self.require_finite(&update, world, &indices, &weights)?;
+        self.require_finite(&update, self.memory.updates, || self.batch(&indices, &weights))?;
         self.prioritise(world, &indices, &weights, &mut update, every > 1)?;
-        let one = Local {
-            sums: [update.loss_sum(), update.rows, update.q_sum, update.td_sum, update.grad_norm, 1.0],
-            q_max: update.q_max,
-        };
-        self.local.sums.iter_mut().zip(one.sums).for_each(|(sum, x)| *sum += x);
-        self.local.q_max = self.local.q_max.max(one.q_max);
+        self.local.add(&update);
         if every == 1 || self.memory.updates.is_multiple_of(every) || self.is_done() {
             self.synchronise(world, every > 1)?;
         }
@@ -215,29 +244,26 @@ impl<'a, E: Environment<Action = usize>> Dqn<'a, E> {
         for (index, error) in indices.iter().zip(&update.priorities) {
             priorities.update(*index, *error);
         }
-        let rows = indices.len() as f64;
-        memory.meter.mean("priority", update.priorities.iter().sum(), rows);
-        memory.meter.mean("weight", weights.iter().sum(), rows);
-        memory.meter.max("priority_max", update.priorities.iter().copied().fold(0.0, f64::max));
+        let errors = (update.priorities.iter().sum(), update.priorities.iter().copied().fold(0.0, f64::max));
+        measure_draw(&mut memory.meter, indices.len(), errors, weights.iter().sum());
         Ok(())
     }
 
     /// A sync point: all ranks hold the same from here on. (7)
     fn synchronise(&mut self, world: &mut World, apart: bool) -> Result<(), TrainError> {
-        let mut local = std::mem::replace(&mut self.local, Local::EMPTY);
+        let local = &mut self.local;
         if apart {
             self.learner.synchronise(world.collective())?;
             world.collective().all_reduce(Buffer::F64(&mut local.sums), ReduceOp::Sum)?;
             world.collective().all_reduce(Buffer::F64(std::slice::from_mut(&mut local.q_max)), ReduceOp::Max)?;
         }
-        let [loss, rows, q, td, norm, updates] = local.sums;
-        let memory = &mut self.memory;
-        memory.meter.mean("loss", loss, rows);
-        memory.meter.mean("q_mean", q, rows);
-        memory.meter.mean("td_abs", td, rows);
-        memory.meter.mean("grad_norm", norm, updates);
-        memory.meter.max("q_max", local.q_max);
-        let dqn = &self.config.dqn;
+        local.measure(&mut self.memory.meter);
+        self.follow()
+    }
+
+    /// (7)
+    fn follow(&mut self) -> Result<(), TrainError> {
+        let (dqn, memory) = (&self.config.dqn, &mut self.memory);
         if due(dqn.target_every, memory.synced, memory.updates) {
             self.learner.update_target(dqn.target_tau)?;
         }
@@ -245,42 +271,45 @@ impl<'a, E: Environment<Action = usize>> Dqn<'a, E> {
         Ok(())
     }
 
+    /// Refuses an update, the `number`th, that is no finite one, with the `batch` that made it.
     fn require_finite(
         &self,
         update: &Update,
-        world: &World,
-        indices: &[usize],
-        weights: &[f64],
+        number: u64,
+        batch: impl FnOnce() -> Result<Batch, TrainError>,
     ) -> Result<(), TrainError> {
         let finite = update.losses.iter().all(|loss| loss.is_finite());
         if finite && update.grad_norm.is_finite() {
             return Ok(());
         }
+        let (rank, world) = self.place;
         let bad = update.losses.iter().position(|loss| !loss.is_finite());
-        let owner = |shard: usize| world.world_size().ranks().find(|r| self.shards.owned_by(*r).contains(&shard));
+        let owner = |shard: usize| world.ranks().find(|r| self.shards.owned_by(*r).contains(&shard));
         let (what, value) = match bad {
             Some(shard) => ("the loss", update.losses[shard]),
             None => ("the norm of the gradient", update.grad_norm),
         };
-        let rows = bad.map_or(0..indices.len(), |shard| self.shards.rows(shard, indices.len()));
-        let (indices, weights) = (&indices[rows.clone()], weights.get(rows).unwrap_or_default());
-        let of = gather(self.env, &self.memory.ring, indices);
+        let Batch { indices, weights, of } = batch()?;
+        let places = bad.map_or(0..indices.len(), |shard| self.shards.rows(shard, indices.len()));
+        let width = self.env.observation_len();
+        let values = places.start * width..places.end * width;
+        let indices = &indices[places.clone()];
         let batch = json!({
             "fold": self.fold,
-            "update": self.memory.updates,
+            "update": number,
             "indices": indices,
-            "weights": weights,
-            "actions": of.actions,
-            "rewards": of.rewards,
-            "discounts": of.discounts,
-            "observations": of.observations,
-            "next_observations": of.next_observations,
+            "weights": weights.get(places.clone()).unwrap_or_default(),
+            "actions": of.actions[places.clone()],
+            "rewards": of.rewards[places.clone()],
+            "discounts": of.discounts[places],
+            "observations": of.observations[values.clone()],
+            "next_observations": of.next_observations[values],
         });
         Err(TrainError::NotFinite {
-            rank: bad.and_then(owner).unwrap_or(world.rank()),
-            seen_by: world.rank(),
+            rank: bad.and_then(owner).unwrap_or(rank),
+            seen_by: rank,
             fold: self.fold,
-            update: self.memory.updates,
+            update: number,
             what,
             value,
             indices: indices.to_vec(),
@@ -289,9 +318,29 @@ impl<'a, E: Environment<Action = usize>> Dqn<'a, E> {
         })
     }
 
+    fn batch(&self, indices: &[usize], weights: &[f64]) -> Result<Batch, TrainError> {
+        let of = gather(self.env, &self.memory.ring, indices);
+        Ok(Batch { indices: indices.to_vec(), weights: weights.to_vec(), of })
+    }
+
     fn is_done(&self) -> bool {
         self.memory.steps >= self.config.train.steps
     }
+}
+
+/// The rows that an update was made of.
+struct Batch {
+    indices: Vec<usize>,
+    /// Empty where all are 1.
+    weights: Vec<f64>,
+    of: Rows,
+}
+
+/// What a batch drawn by priority was: the errors of its rows summed and the largest, and their weights summed.
+fn measure_draw(meter: &mut Meter, rows: usize, errors: (f64, f64), weights: f64) {
+    meter.mean("priority", errors.0, rows as f64);
+    meter.mean("weight", weights, rows as f64);
+    meter.max("priority_max", errors.1);
 }
 
 /// The rows of the transitions at `indices`.
@@ -362,6 +411,7 @@ impl<E: Environment<Action = usize>> Algorithm for Dqn<'_, E> {
     }
 
     fn save(&mut self) -> Result<Vec<(String, Vec<u8>)>, TrainError> {
+        self.fetch_there()?;
         self.memory.optimizer_steps = self.learner.optimizer().steps();
         let moments = self.learner.optimizer().moments()?;
         Ok(vec![
@@ -387,6 +437,6 @@ impl<E: Environment<Action = usize>> Algorithm for Dqn<'_, E> {
         let moments = checkpoint::moments(loaded.file(checkpoint::OPTIMIZER)?, layout.total())?;
         self.learner.set_optimizer(moments, memory.optimizer_steps)?;
         self.memory = memory;
-        Ok(())
+        self.fill_there()
     }
 }

@@ -13,6 +13,7 @@
 //! drawn for each row; actions are chosen by the mean over even levels, tau_k = (k + 1/2) / K, in place of K random ones.
 
 use super::TrainError;
+use super::device_replay::DeviceReplay;
 use super::heads::{HeadSettings, Row, ValueHead};
 use super::model::{Float, Model, ModelPass};
 use super::stepper::Stepper;
@@ -94,6 +95,21 @@ pub struct Rows {
     pub weights: Vec<f64>,
 }
 
+/// A row as a replay memory on a device takes it.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplayRow<'a> {
+    /// S.
+    pub now: &'a [f32],
+    /// A.
+    pub action: u32,
+    /// R.
+    pub reward: f64,
+    /// D.
+    pub discount: f64,
+    /// S'.
+    pub next: &'a [f32],
+}
+
 /// What one update was, over all rows that took part.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Update {
@@ -124,11 +140,17 @@ impl Update {
 /// each row its priority. A shard writes only its own, and the sum with the others' zeros carries them to all.
 pub(super) const SUMS: usize = 3;
 
+/// Purposes of the noise of an update.
+pub(super) const NOISE_ONLINE: &str = "noise-online";
+pub(super) const NOISE_TARGET: &str = "noise-target";
+
 /// Both networks and the optimiser.
 pub struct Learner<T = f32> {
     /// The updates on a device, once the first is planned: dropped before what they work on.
     #[cfg(feature = "cuda")]
     pub(super) device: Option<Box<super::device_update::DeviceUpdate>>,
+    /// The replay memory, where it is on the device.
+    pub(super) replay: Option<DeviceReplay>,
     pub(super) settings: LearnerSettings,
     pub(super) streams: Streams,
     pub(super) shards: Shards,
@@ -177,9 +199,15 @@ impl<T: Float> Learner<T> {
             target,
             layout,
             settings,
+            replay: None,
             #[cfg(feature = "cuda")]
             device: None,
         })
+    }
+
+    /// The replay memory, where it is on the device.
+    pub fn replay(&mut self) -> Option<&mut DeviceReplay> {
+        self.replay.as_mut()
     }
 
     /// What it is set to.
@@ -293,8 +321,8 @@ impl<T: Float> Learner<T> {
 
     /// (1) and (2) for each owned shard, under new noise.
     fn own_gradients(&mut self, number: u64, rows: &mut dyn FnMut(Range<usize>) -> Rows) -> Result<(), TrainError> {
-        self.online.set_noise(self.noise("noise-online", number))?;
-        self.target.set_noise(self.noise("noise-target", number))?;
+        self.online.set_noise(self.noise(NOISE_ONLINE, number))?;
+        self.target.set_noise(self.noise(NOISE_TARGET, number))?;
         for (slot, shard) in self.shards.owned().enumerate() {
             let range = self.shards.rows(shard, self.batch);
             self.parts[slot].clear()?;
