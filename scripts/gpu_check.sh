@@ -129,7 +129,8 @@ parity_with_cpu() { # the same batches on two processes of the processor and on 
     foxlaunch --cpu --nproc 2 run -- fox-test-gpu parity "$out/parity-cpu.json" && on_gpus 0 fox-test-gpu parity "$out/parity-1.json" "$out/parity-cpu.json"
 }
 update() { # GPUS
-    on_gpus "$1" fox-test-gpu update vanilla 256 256,128,64 && on_gpus "$1" fox-test-gpu update rainbow 256 256,128,64
+    on_gpus "$1" fox-test-gpu update vanilla 256 256,128,64 && on_gpus "$1" fox-test-gpu update rainbow 256 256,128,64 &&
+        on_gpus "$1" fox-test-gpu replayed vanilla 256 256,128,64 && on_gpus "$1" fox-test-gpu replayed rainbow 256 256,128,64
 }
 peer_rainbow() { # FOLDER RANKS
     python3 -m torch.distributed.run --nproc-per-node "$2" "$1/torch_rainbow.py" --device cuda --mode graph
@@ -151,6 +152,8 @@ check devices 60 foxlaunch devices
 check2 device-of-each-rank 60 on_gpus 0,1 fox-test-gpu device
 check kernels 60 on_gpus 0 fox-test-gpu kernels
 check network 60 on_gpus 0 fox-test-gpu network
+check replay 60 on_gpus 0 fox-test-gpu replay
+check2 replay-2 60 on_gpus 0,1 fox-test-gpu replay
 check laws-alone 90 on_gpus 0 fox-test-gpu laws
 check2 laws 90 on_gpus 0,1 fox-test-gpu laws
 check parity-with-cpu 90 parity_with_cpu

@@ -4,7 +4,7 @@
 use crate::kernels::{numbers, same};
 use anyhow::{Context, Result, ensure};
 use foxlaunch_shared::config::{Layer, Layers};
-use foxlaunch_worker::kernels::device_replay::{DeviceRows, Key, NoisePart, NoisePlan, words_of_row};
+use foxlaunch_worker::kernels::device_replay::{DeviceRows, Drawn, Key, NoisePlan, words_of_row};
 use foxlaunch_worker::kernels::replay::ReplaySettings;
 use foxlaunch_worker::networks::device::DeviceNetwork;
 use foxlaunch_worker::networks::{Head, HostNetwork, Noise, QSettings};
@@ -25,7 +25,7 @@ pub(crate) fn check(world: &mut World) -> Result<()> {
         draws(world, capacity, batch, priorities).with_context(|| format!("{capacity} rows, batches of {batch}"))?;
     }
     noise(world)?;
-    for preset in ["rainbow", "vanilla"] {
+    for preset in ["rainbow", "vanilla", "iqn", "foxhunt"] {
         updates(world, preset).with_context(|| preset.to_owned())?;
     }
     Ok(())
@@ -124,7 +124,7 @@ fn noise(world: &World) -> Result<()> {
     let host = HostNetwork::<f32>::new(Arc::clone(&network), &streams);
     let device = DeviceNetwork::new(Arc::clone(&network), host.values(), &stream)?;
     let key = Key::from(streams.purpose("noise-online").key());
-    let parts: Vec<_> = device.noise_parts().map(|(op, place)| NoisePart::new(key, op, place)).collect();
+    let parts: Vec<_> = device.noise_parts().map(|(op, place)| Drawn::noise(key, op, place)).collect();
     let plan = NoisePlan::new(&stream, &parts)?;
     let settings = ReplaySettings { capacity: 1, width: 1, batch: 1, shards: 1, priorities: None, records: 1 };
     let mut rows = DeviceRows::new(&stream, settings)?;
@@ -170,7 +170,7 @@ fn updates(world: &mut World, preset: &str) -> Result<()> {
     let ranks = world.world_size().0 as usize;
     let shards = Shards::new(ranks, world.world_size(), world.rank())?;
     let streams = Streams::new(3);
-    let is_prioritised = preset == "rainbow";
+    let is_prioritised = matches!(preset, "rainbow" | "foxhunt");
     let make = |world: &World| {
         Learner::<f32>::new(settings(preset, "256,128,64")?, shards, BATCH, world.device(), &streams)
             .context("a learner")
@@ -273,7 +273,7 @@ pub(crate) fn time(world: &mut World, preset: &str, batch: &str, hidden: &str) -
     let shards = Shards::new(ranks, world.world_size(), world.rank())?;
     let total = batch * ranks;
     let mut learner = Learner::<f32>::new(settings(preset, hidden)?, shards, total, world.device(), &Streams::new(1))?;
-    ensure!(learner.keep_replay(memory(total, ranks, preset == "rainbow"))?, "the updates are not on the device");
+    ensure!(learner.keep_replay(memory(total, ranks, matches!(preset, "rainbow" | "foxhunt")))?, "the updates are not on the device");
     let rows: Vec<_> = (0..CAPACITY).map(|place| row_at(place, 0)).collect();
     let up = |place: usize| {
         let (now, next, action, reward) = &rows[place];

@@ -13,6 +13,7 @@ const SOURCE: &str = concat!(
     include_str!("flat.cu"),
     include_str!("layers.cu"),
     include_str!("losses.cu"),
+    include_str!("quantile.cu"),
     include_str!("replay.cu")
 );
 /// More blocks than this bring nothing: each thread takes several elements then.

@@ -59,52 +59,60 @@ impl From<[u8; 32]> for Key {
     }
 }
 
-/// The noise of one operation: which stream of which purpose, and where in the sample it stands.
+/// Numbers that an update draws, and where in its input they stand.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct NoisePart {
-    /// The purpose.
-    pub key: Key,
-    /// The operation's number.
-    pub stream: u64,
-    /// The first of its numbers in the sample.
-    pub start: u64,
-    /// How many they are.
-    pub length: u64,
+pub struct Drawn {
+    key: Key,
+    levels: u64,
+    number: u64,
+    start: u64,
+    length: u64,
     first_block: u64,
 }
 
-// SAFETY: words without padding, the layout of `struct Noise` in replay.cu.
-unsafe impl DeviceRepr for NoisePart {}
+// SAFETY: words without padding, the layout of `struct Drawn` in replay.cu.
+unsafe impl DeviceRepr for Drawn {}
 
-impl NoisePart {
-    /// The numbers `place` of a sample, from stream `stream` of `key`.
-    pub fn new(key: Key, stream: usize, place: Range<usize>) -> NoisePart {
+impl Drawn {
+    /// The noise of operation `op`, as `networks::Noise` draws it for the purpose of `key`, at `place`.
+    pub fn noise(key: Key, op: usize, place: Range<usize>) -> Drawn {
+        Drawn { levels: 0, ..Drawn::levels(key, op, place) }
+    }
+
+    /// Levels, from the `first` of the draw on, at `place`.
+    pub fn levels(key: Key, first: usize, place: Range<usize>) -> Drawn {
         let (start, length) = (place.start as u64, place.len() as u64);
-        NoisePart { key, stream: stream as u64, start, length, first_block: 0 }
+        Drawn { key, levels: 1, number: first as u64, start, length, first_block: 0 }
+    }
+
+    fn blocks(&self) -> u64 {
+        // a block of the generator gives four normal numbers, or eight levels of which the first may be others'
+        let parts = if self.levels == 0 { self.length.div_ceil(4) } else { self.length.div_ceil(8) + 1 };
+        parts.div_ceil(DRAW_THREADS as u64)
     }
 }
 
-/// All noise of an update.
+/// All that an update draws, besides its rows.
 #[derive(Debug)]
 pub struct NoisePlan {
-    table: CudaSlice<NoisePart>,
+    table: CudaSlice<Drawn>,
     count: u32,
     blocks: u32,
 }
 
 impl NoisePlan {
     /// Plans the launch.
-    pub fn new(stream: &Arc<CudaStream>, parts: &[NoisePart]) -> Result<NoisePlan, KernelError> {
+    pub fn new(stream: &Arc<CudaStream>, parts: &[Drawn]) -> Result<NoisePlan, KernelError> {
         let mut table = parts.to_vec();
         let mut blocks = 0;
         for part in &mut table {
             part.first_block = 1 + blocks;
-            blocks += part.length.div_ceil(4 * DRAW_THREADS as u64);
+            blocks += part.blocks();
         }
         let count = table.len() as u32;
         if table.is_empty() {
-            table.push(NoisePart::new(Key([0; 8]), 0, 0..0));
+            table.push(Drawn::noise(Key([0; 8]), 0, 0..0));
         }
         Ok(NoisePlan { table: stream.clone_htod(&table)?, count, blocks: blocks as u32 })
     }

@@ -33,6 +33,8 @@ pub mod device;
 #[cfg(feature = "cuda")]
 pub mod device_adamw;
 #[cfg(feature = "cuda")]
+pub mod device_quantile;
+#[cfg(feature = "cuda")]
 pub mod device_replay;
 pub mod dueling;
 pub mod exact;

@@ -7,6 +7,7 @@
 //! ```
 
 use super::Scalar;
+use super::exact::cos_turns;
 
 /// cos(pi i tau) for i = `first`, `first` + 1, ... for each of `levels`: `[levels][count]`. The paper begins with i = 0.
 ///
@@ -14,9 +15,11 @@ use super::Scalar;
 /// that 32 bits would have rounded.
 pub fn cosines<T: Scalar>(levels: &[T], count: usize, first: usize, out: &mut [T]) {
     for (tau, row) in levels.iter().zip(out.chunks_exact_mut(count.max(1))) {
-        let angle = std::f64::consts::PI * tau.wide();
-        let twice = 2.0 * angle.cos();
-        let (mut before, mut now) = (((first as f64 - 1.0) * angle).cos(), (first as f64 * angle).cos());
+        // in whole turns
+        let half = 0.5 * tau.wide();
+        let twice = 2.0 * cos_turns(half);
+        let cosine = |factor: f64| cos_turns(half * factor - (half * factor).floor());
+        let (mut before, mut now) = (cosine(first as f64 - 1.0), cosine(first as f64));
         for c in row {
             *c = T::of(now);
             (before, now) = (now, twice * now - before);

@@ -91,34 +91,49 @@ __device__ void draw_uniformly(const Replay &r, const Key &key, u64 number, u64 
     }
 }
 
-// Part of the noise of a network.
-struct Noise {
+// Numbers that an update draws: the noise of an operation, or levels of quantiles.
+struct Drawn {
     Key key;
-    u64 stream;        // the operation
-    u64 start, length; // of its normal numbers in the sample
+    u64 levels;        // whether they are levels
+    u64 number;        // of the operation; or of the draw's first number
+    u64 start, length; // their place
     u64 first_block;   // of the launch, the first that works on it
 };
 
 #define DRAW_THREADS 512
 
-// The rows of the next batch with their weights, by block 0; the others draw the noise of the update, four normal numbers a thread.
-extern "C" __global__ void __launch_bounds__(DRAW_THREADS) replay_draw(Replay r, Key key, const Noise *table, u32 count, float *noise) {
+// The rows of the next batch with their weights, by block 0; the others draw noise, four normal numbers a thread, and
+// levels, eight.
+extern "C" __global__ void __launch_bounds__(DRAW_THREADS) replay_draw(Replay r, Key key, const Drawn *table, u32 count, float *out) {
     if (r.state[HALTED] != 0.0) return;
     u64 number = (u64)r.state[NUMBER];
     if (blockIdx.x > 0) {
         u32 which = count - 1;
         while (table[which].first_block > blockIdx.x) which--;
-        const Noise *of = table + which;
-        u64 four = (blockIdx.x - of->first_block) * blockDim.x + threadIdx.x;
-        if (4 * four >= of->length) return;
+        const Drawn *of = table + which;
+        u64 part = (blockIdx.x - of->first_block) * blockDim.x + threadIdx.x;
+        float *to = out + of->start;
         u32 words[16];
-        chacha8(of->key, of->stream, (number << 16) + four, words);
+        if (of->levels) {
+            u64 first = of->number, block = first / 8 + part;
+            if (8 * block >= first + of->length) return;
+            chacha8(of->key, number, block, words);
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                u64 at = 8 * block + i;
+                if (at < first || at >= first + of->length) continue;
+                to[at - first] = (float)uniform_of((u64)words[2 * i + 1] << 32 | words[2 * i]);
+            }
+            return;
+        }
+        if (4 * part >= of->length) return;
+        chacha8(of->key, of->number, (number << 16) + part, words);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             u64 first = (u64)words[4 * i + 1] << 32 | words[4 * i], second = (u64)words[4 * i + 3] << 32 | words[4 * i + 2];
             float x = (float)normal_of(first, second);
             float root = sqrtf(fabsf(x));
-            if (4 * four + i < of->length) noise[of->start + 4 * four + i] = x < 0.0f ? -root : root;
+            if (4 * part + i < of->length) to[4 * part + i] = x < 0.0f ? -root : root;
         }
         return;
     }

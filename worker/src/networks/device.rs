@@ -5,32 +5,45 @@
 //! those of several passes that are planned together ([`Plan::beside`]): a small network's time is the number of its
 //! launches.
 
-use super::device_plan::Plan;
-use super::network::{At, Network, Op, Per};
+use super::device_plan::{Other, Plan};
+use super::network::{At, Network, Op, Per, Slot};
 use super::noise::Noise;
 use crate::kernels::Scalar;
 use crate::kernels::device::KernelError;
+use crate::kernels::device_quantile::{Cosines, Times};
 use crate::kernels::layers::{Address, Dueling, Kind, Product, address};
 use crate::kernels::linear::Activation;
-use cudarc::driver::{CudaSlice, CudaStream, DriverError};
+use cudarc::driver::{CudaSlice, CudaStream};
 use std::ops::Range;
 use std::sync::Arc;
-use thiserror::Error;
 
-/// Why a network cannot be computed on the device.
-#[derive(Debug, Error)]
-pub enum DeviceError {
-    /// There is no CUDA form of one of its operations.
-    #[error("{0} has no CUDA form yet")]
-    Unsupported(&'static str),
-    /// A kernel failed.
-    #[error(transparent)]
-    Kernel(#[from] KernelError),
+/// How many levels of quantiles each row has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LevelCount {
+    /// The network knows none.
+    #[default]
+    None,
+    /// So many, the same for all rows.
+    Shared(usize),
+    /// So many of its own.
+    Own(usize),
 }
 
-impl From<DriverError> for DeviceError {
-    fn from(error: DriverError) -> DeviceError {
-        DeviceError::Kernel(error.into())
+impl LevelCount {
+    fn count(self) -> usize {
+        match self {
+            LevelCount::None => 0,
+            LevelCount::Shared(count) | LevelCount::Own(count) => count,
+        }
+    }
+
+    /// Rows of a slot in a batch of `rows`.
+    fn height(self, per: Per, rows: usize) -> usize {
+        match (per, self) {
+            (Per::Row, _) => rows,
+            (Per::Level, LevelCount::Shared(count)) => count,
+            (Per::Level | Per::Sample, _) => rows * self.count(),
+        }
     }
 }
 
@@ -46,11 +59,8 @@ pub struct DeviceNetwork {
 
 impl DeviceNetwork {
     /// With these parameters, flat in the order of their names.
-    pub fn new(network: Arc<Network>, values: &[f32], stream: &Arc<CudaStream>) -> Result<DeviceNetwork, DeviceError> {
+    pub fn new(network: Arc<Network>, values: &[f32], stream: &Arc<CudaStream>) -> Result<DeviceNetwork, KernelError> {
         assert_eq!(values.len(), network.total(), "parameters of this network");
-        if network.slots().iter().any(|slot| slot.per != Per::Row) {
-            return Err(DeviceError::Unsupported("the quantile network"));
-        }
         let mut end = 0;
         let mut take = |len: usize| {
             end += len;
@@ -108,12 +118,21 @@ impl DeviceNetwork {
     }
 
     /// Buffers for batches of `rows`.
-    pub fn pass(&self, rows: usize) -> Result<DevicePass, DeviceError> {
-        let slot = |width: usize| self.stream.alloc_zeros::<f32>((rows * width).max(1));
-        let slots = self.network.slots().iter().map(|s| slot(s.width)).collect::<Result<Vec<_>, _>>()?;
+    pub fn pass(&self, rows: usize) -> Result<DevicePass, KernelError> {
+        self.pass_at(rows, LevelCount::None, 0)
+    }
+
+    /// Buffers for batches of `rows`, each with so many levels, which stand at `levels`: `[levels]`, or `[rows][levels]`.
+    pub fn pass_at(&self, rows: usize, count: LevelCount, levels: Address) -> Result<DevicePass, KernelError> {
+        assert!(
+            (count.count() > 0 && levels > 0) || self.network.slots().iter().all(|s| s.per == Per::Row),
+            "levels for a network of quantiles"
+        );
+        let slot = |s: &Slot| self.stream.alloc_zeros::<f32>((count.height(s.per, rows) * s.width).max(1));
+        let slots = self.network.slots().iter().map(slot).collect::<Result<Vec<_>, _>>()?;
         let mut gradients = Vec::new();
         gradients.resize_with(slots.len(), || None);
-        Ok(DevicePass { rows, slots, gradients, observations: None, output: self.network.outputs()[0] })
+        Ok(DevicePass { rows, count, levels, slots, gradients, observations: None, output: self.network.outputs()[0] })
     }
 
     /// The launches of the forward pass, level by level, under the sample of noise that is at `noise`, if any.
@@ -124,7 +143,8 @@ impl DeviceNetwork {
             match op {
                 Op::Linear { slots: (from, to), bias, sigma, activation, .. } => {
                     let (inputs, outputs) = self.widths(*from, *to);
-                    let mut product = Product::new(Kind::Forward, (pass.rows, outputs), inputs, *activation);
+                    let rows = pass.count.height(self.network.slots()[*to].per, pass.rows);
+                    let mut product = Product::new(Kind::Forward, (rows, outputs), inputs, *activation);
                     self.weights(i, noise, &mut product);
                     product.bias = self.at(bias.start);
                     product.bias_sigma = sigma.as_ref().map_or(0, |(_, bias)| self.at(bias.start));
@@ -135,10 +155,23 @@ impl DeviceNetwork {
                 }
                 Op::Dueling { value, advantage, to, atoms } => {
                     let level = ready[*value].max(ready[*advantage]);
-                    plan.at(level).dueling.push((self.dueling(pass, *value, *advantage, *to, *atoms), false));
+                    let dueling = self.dueling(pass, *value, *advantage, *to, *atoms);
+                    plan.at(level).others.push(Other::Dueling(dueling, false));
                     ready[*to] = level + 1;
                 }
-                Op::Cosines { .. } | Op::Product { .. } => {}
+                Op::Cosines { to, first } => {
+                    let slot = self.network.slots()[*to];
+                    let count = pass.count.height(slot.per, pass.rows);
+                    let (levels, out) = (pass.levels, pass.slot(*to, &self.stream));
+                    let cosines = Cosines { levels, out, count, width: slot.width, first: *first };
+                    plan.at(0).others.push(Other::Cosines(cosines));
+                    ready[*to] = 1;
+                }
+                Op::Product { features, embeddings, to } => {
+                    let level = ready[*features].max(ready[*embeddings]);
+                    plan.at(level).others.push(Other::Times(self.times(pass, *features, *embeddings, *to), false));
+                    ready[*to] = level + 1;
+                }
             }
         }
         plan
@@ -152,7 +185,8 @@ impl DeviceNetwork {
         rows: usize,
         gradient: &CudaSlice<f32>,
         noise: Option<Address>,
-    ) -> Result<Plan, DeviceError> {
+    ) -> Result<Plan, KernelError> {
+        assert!(rows <= pass.rows && !matches!(pass.count, LevelCount::Shared(_)), "rows with levels of their own");
         assert!(rows <= pass.rows && gradient.len() >= self.network.total(), "a gradient for these parameters");
         let mut plan = Plan::default();
         let mut ready = vec![0; self.network.slots().len()];
@@ -165,6 +199,7 @@ impl DeviceNetwork {
                 Op::Linear { slots: (from, to), weight, bias, sigma, activation } => {
                     let (inputs, outputs) = self.widths(*from, *to);
                     let level = ready[*to];
+                    let rows = pass.count.height(self.network.slots()[*to].per, rows);
                     let dz = |kind, result, depth| {
                         let mut product = Product::new(kind, result, depth, *activation);
                         product.left = pass.gradient(*to, &self.stream);
@@ -183,7 +218,9 @@ impl DeviceNetwork {
                         by_bias.by_sigma = address(gradient, bias.start, &self.stream);
                     }
                     plan.at(level).products.extend([by_weight, by_bias]);
-                    if *from == 0 {
+                    // nothing before the observation and the levels' cosines has parameters
+                    let is_source = |op: &Op| matches!(op, Op::Cosines { to, .. } if to == from);
+                    if *from == 0 || self.network.ops().iter().any(is_source) {
                         continue;
                     }
                     let mut by_input = dz(Kind::ByInput, (rows, inputs), outputs);
@@ -203,13 +240,26 @@ impl DeviceNetwork {
                         (written[at], ready[at]) = (Some(level + 1), level + 1);
                     }
                     let mut dueling = self.dueling(pass, *value, *advantage, *to, *atoms);
-                    dueling.rows = rows;
+                    dueling.rows = pass.count.height(self.network.slots()[*to].per, rows);
                     dueling.value = pass.gradient(*value, &self.stream);
                     dueling.advantage = pass.gradient(*advantage, &self.stream);
                     dueling.q = pass.gradient(*to, &self.stream);
-                    plan.at(level).dueling.push((dueling, true));
+                    plan.at(level).others.push(Other::Dueling(dueling, true));
                 }
-                Op::Cosines { .. } | Op::Product { .. } => {}
+                Op::Cosines { .. } => {}
+                Op::Product { features, embeddings, to } => {
+                    let level = written[*features].map_or(ready[*to], |before| before.max(ready[*to]));
+                    let mut times = self.times(pass, *features, *embeddings, *to);
+                    (times.rows, times.add) = (rows, written[*features].is_some());
+                    for at in [*features, *embeddings] {
+                        pass.make_gradient(at, self.network.slots()[at].width, &self.stream)?;
+                        (written[at], ready[at]) = (Some(level + 1), level + 1);
+                    }
+                    times.out = pass.gradient(*to, &self.stream);
+                    times.by_features = pass.gradient(*features, &self.stream);
+                    times.by_embeddings = pass.gradient(*embeddings, &self.stream);
+                    plan.at(level).others.push(Other::Times(times, true));
+                }
             }
         }
         Ok(plan)
@@ -244,9 +294,24 @@ impl DeviceNetwork {
             value: pass.slot(value, &self.stream),
             advantage: pass.slot(advantage, &self.stream),
             q: pass.slot(to, &self.stream),
-            rows: pass.rows,
+            rows: pass.count.height(self.network.slots()[to].per, pass.rows),
             actions: self.network.slots()[to].width / atoms,
             atoms,
+        }
+    }
+
+    fn times(&self, pass: &DevicePass, features: At, embeddings: At, to: At) -> Times {
+        Times {
+            features: pass.slot(features, &self.stream),
+            embeddings: pass.slot(embeddings, &self.stream),
+            out: pass.slot(to, &self.stream),
+            by_features: 0,
+            by_embeddings: 0,
+            rows: pass.rows,
+            samples: pass.count.count(),
+            width: self.network.slots()[to].width,
+            shared: matches!(pass.count, LevelCount::Shared(_)),
+            add: false,
         }
     }
 }
@@ -255,6 +320,9 @@ impl DeviceNetwork {
 #[derive(Debug)]
 pub struct DevicePass {
     rows: usize,
+    count: LevelCount,
+    /// Where the levels are.
+    levels: Address,
     slots: Vec<CudaSlice<f32>>,
     gradients: Vec<Option<CudaSlice<f32>>>,
     /// Where the observations are, if not in their slot.
@@ -266,6 +334,11 @@ impl DevicePass {
     /// Rows of the batch.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// How many levels each row has.
+    pub fn level_count(&self) -> LevelCount {
+        self.count
     }
 
     /// Where the observations go, row-major.
@@ -296,9 +369,11 @@ impl DevicePass {
         self.gradients[at].as_ref().map_or(0, |gradient| address(gradient, 0, stream))
     }
 
-    fn make_gradient(&mut self, at: At, width: usize, stream: &Arc<CudaStream>) -> Result<(), DeviceError> {
+    fn make_gradient(&mut self, at: At, width: usize, stream: &Arc<CudaStream>) -> Result<(), KernelError> {
         if self.gradients[at].is_none() {
-            self.gradients[at] = Some(stream.alloc_zeros((self.rows * width).max(1))?);
+            // as long as what it is the gradient by
+            let len = if at == 0 { self.rows * width } else { self.slots[at].len() };
+            self.gradients[at] = Some(stream.alloc_zeros(len.max(1))?);
         }
         Ok(())
     }

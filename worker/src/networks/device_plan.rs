@@ -1,6 +1,7 @@
 //! Which launches a pass takes: operations sorted into levels, each of which needs only what those before it gave.
 
 use crate::kernels::device::KernelError;
+use crate::kernels::device_quantile::{Cosines, Times};
 use crate::kernels::layers::{Dueling, Group, Product};
 use cudarc::driver::CudaStream;
 use std::sync::Arc;
@@ -15,8 +16,31 @@ pub struct Plan {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Level {
     pub(super) products: Vec<Product>,
-    /// With whether it is the way back.
-    pub(super) dueling: Vec<(Dueling, bool)>,
+    pub(super) others: Vec<Other>,
+}
+
+/// What is no matrix product; with whether it is the way back.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Other {
+    Dueling(Dueling, bool),
+    Cosines(Cosines),
+    Times(Times, bool),
+}
+
+impl Other {
+    /// # Safety
+    ///
+    /// As of [`Launches::enqueue`].
+    unsafe fn launch(&self, stream: &CudaStream) -> Result<(), KernelError> {
+        // SAFETY: the caller's.
+        unsafe {
+            match self {
+                Other::Dueling(dueling, backward) => dueling.launch(stream, *backward),
+                Other::Cosines(cosines) => cosines.launch(stream),
+                Other::Times(times, backward) => times.launch(stream, *backward),
+            }
+        }
+    }
 }
 
 impl Plan {
@@ -33,20 +57,20 @@ impl Plan {
         for (level, theirs) in other.levels.into_iter().enumerate() {
             let mine = self.at(level);
             mine.products.extend(theirs.products);
-            mine.dueling.extend(theirs.dueling);
+            mine.others.extend(theirs.others);
         }
         self
     }
 
     /// The launches, ready to be enqueued again and again.
     pub fn ready(self, stream: &Arc<CudaStream>) -> Result<Launches, KernelError> {
-        let ready = |level: Level| Ok((Group::new(stream, &level.products)?, level.dueling));
+        let ready = |level: Level| Ok((Group::new(stream, &level.products)?, level.others));
         Ok(Launches { levels: self.levels.into_iter().map(ready).collect::<Result<_, KernelError>>()? })
     }
 }
 
 /// What is launched for one level: its products, and what else there is.
-type Launch = (Option<Group>, Vec<(Dueling, bool)>);
+type Launch = (Option<Group>, Vec<Other>);
 
 /// Launches with all their addresses.
 #[derive(Debug)]
@@ -57,7 +81,7 @@ pub struct Launches {
 impl Launches {
     /// How many launches they are.
     pub fn count(&self) -> usize {
-        self.levels.iter().map(|(group, dueling)| usize::from(group.is_some()) + dueling.len()).sum()
+        self.levels.iter().map(|(group, others)| usize::from(group.is_some()) + others.len()).sum()
     }
 
     /// Enqueues all.
@@ -67,15 +91,15 @@ impl Launches {
     /// The networks, passes and gradients that the plan was made of must be alive, on the device of `stream`, until the
     /// launches have ended, and nothing else may write to them meanwhile.
     pub unsafe fn enqueue(&self, stream: &CudaStream) -> Result<(), KernelError> {
-        for (group, dueling) in &self.levels {
+        for (group, others) in &self.levels {
             if let Some(group) = group {
                 // SAFETY: the addresses are those of the buffers that the caller answers for; a level's results do not
                 // overlap, since a slot is written by one operation, or by several on different levels.
                 unsafe { group.launch(stream) }?;
             }
-            for (dueling, backward) in dueling {
+            for other in others {
                 // SAFETY: as above.
-                unsafe { dueling.launch(stream, *backward) }?;
+                unsafe { other.launch(stream) }?;
             }
         }
         Ok(())

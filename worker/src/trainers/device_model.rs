@@ -4,9 +4,9 @@ use super::TrainError;
 use crate::kernels::Scalar;
 use crate::kernels::device::{self, KernelError};
 use crate::kernels::layers::address;
-use crate::networks::device::{DeviceError, DeviceNetwork, DevicePass};
+use crate::networks::device::{DeviceNetwork, DevicePass, LevelCount};
 use crate::networks::device_plan::Launches;
-use crate::networks::{Network, Noise};
+use crate::networks::{Levels, Network, Noise};
 use crate::seed::Streams;
 use candle_core::Device;
 use cudarc::driver::{CudaSlice, CudaStream, DriverError};
@@ -28,17 +28,9 @@ pub struct DeviceModel {
 /// A planned pass.
 struct Acting {
     noisy: bool,
+    levels: CudaSlice<f32>,
     pass: DevicePass,
     launches: Launches,
-}
-
-impl From<DeviceError> for TrainError {
-    fn from(error: DeviceError) -> TrainError {
-        match error {
-            DeviceError::Kernel(error) => error.into(),
-            other => TrainError::Unsupported(other.to_string()),
-        }
-    }
 }
 
 impl From<KernelError> for TrainError {
@@ -52,17 +44,13 @@ pub(super) fn driver(error: DriverError) -> TrainError {
 }
 
 impl DeviceModel {
-    /// Fresh parameters, which `streams` decide; none if some operation has no CUDA form.
-    pub fn new(network: &Arc<Network>, device: &Device, streams: &Streams) -> Result<Option<DeviceModel>, TrainError> {
+    /// Fresh parameters, which `streams` decide.
+    pub fn new(network: &Arc<Network>, device: &Device, streams: &Streams) -> Result<DeviceModel, TrainError> {
         let stream = device.as_cuda_device()?.cuda_stream();
         let values: Vec<f32> = network.init(streams).into_iter().map(|x| x as f32).collect();
-        let network = match DeviceNetwork::new(Arc::clone(network), &values, &stream) {
-            Ok(network) => network,
-            Err(DeviceError::Unsupported(_)) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
+        let network = DeviceNetwork::new(Arc::clone(network), &values, &stream)?;
         let noise = stream.alloc_zeros(network.noise_len().max(1)).map_err(driver)?;
-        Ok(Some(DeviceModel { network, stream, noise, noisy: false, acting: Vec::new() }))
+        Ok(DeviceModel { network, stream, noise, noisy: false, acting: Vec::new() })
     }
 
     /// Acts from now on under this sample of noise, if any.
@@ -74,26 +62,43 @@ impl DeviceModel {
         Ok(())
     }
 
-    /// The outputs for `rows` row-major observations. Waits for the device.
-    pub fn forward(&mut self, observations: &[f32], rows: usize) -> Result<Vec<f32>, TrainError> {
+    /// The outputs for `rows` row-major observations, at these `levels` if it is a network of quantiles. Waits for the
+    /// device.
+    pub fn forward<T: Scalar>(
+        &mut self,
+        observations: &[f32],
+        rows: usize,
+        levels: Levels<'_, T>,
+    ) -> Result<Vec<f32>, TrainError> {
         if rows == 0 {
             return Ok(Vec::new());
         }
-        let known = self.acting.iter().position(|a| a.noisy == self.noisy && a.pass.rows() == rows);
+        let (levels, count) = match levels {
+            Levels::None => (&[][..], LevelCount::None),
+            Levels::Shared(levels) => (levels, LevelCount::Shared(levels.len())),
+            Levels::Own(levels, count) => (levels, LevelCount::Own(count)),
+        };
+        let fits = |a: &Acting| a.noisy == self.noisy && a.pass.rows() == rows && a.pass.level_count() == count;
+        let known = self.acting.iter().position(fits);
         let at = match known {
             Some(at) => at,
             None => {
                 if self.acting.len() == KEPT {
                     self.acting.remove(0);
                 }
-                let pass = self.network.pass(rows)?;
+                let on_device = self.stream.alloc_zeros(levels.len().max(1)).map_err(driver)?;
+                let pass = self.network.pass_at(rows, count, address(&on_device, 0, &self.stream))?;
                 let noise = self.noisy.then(|| address(&self.noise, 0, &self.stream));
                 let launches = self.network.forward(&pass, noise).ready(&self.stream)?;
-                self.acting.push(Acting { noisy: self.noisy, pass, launches });
+                self.acting.push(Acting { noisy: self.noisy, levels: on_device, pass, launches });
                 self.acting.len() - 1
             }
         };
         let acting = &mut self.acting[at];
+        if !levels.is_empty() {
+            let levels: Vec<f32> = levels.iter().map(|x| x.wide() as f32).collect();
+            self.stream.memcpy_htod(&levels, &mut acting.levels).map_err(driver)?;
+        }
         self.stream.memcpy_htod(observations, acting.pass.observations_mut()).map_err(driver)?;
         // SAFETY: the plan was made of this network, this noise and this pass, which live in `self`; one stream orders
         // all that reads and writes them, and what is freed, as a pass that is no longer kept, is freed in its order.

@@ -9,7 +9,7 @@ use crate::kernels::layers::Address;
 use crate::kernels::replay::{Record, ReplaySettings};
 use crate::replay::Priorities;
 use crate::seed::Streams;
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, PinnedHostSlice};
+use cudarc::driver::{CudaEvent, CudaSlice, CudaStream, CudaView, PinnedHostSlice};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,6 +17,13 @@ use std::sync::Arc;
 const CHUNK: usize = 32;
 /// Buffers that rows wait in: so many copies may be on their way before one is waited for.
 const BUFFERS: usize = 4;
+
+/// Host memory that a copy is made from.
+struct Buffer {
+    words: PinnedHostSlice<u32>,
+    /// Recorded behind its last copy: cudarc's own event is not where it does not track what streams do.
+    copied: CudaEvent,
+}
 
 /// The memory, what waits to go into it, and how much of what it says was read.
 pub struct DeviceReplay {
@@ -28,7 +35,7 @@ pub struct DeviceReplay {
     waiting: Vec<u32>,
     /// Their places.
     places: Vec<usize>,
-    buffers: Vec<PinnedHostSlice<u32>>,
+    buffers: Vec<Buffer>,
     turn: usize,
     arrived: CudaSlice<u32>,
     /// The next update, the rows there, beta.
@@ -37,6 +44,17 @@ pub struct DeviceReplay {
     unread: u64,
     /// Reads so far.
     reads: u64,
+}
+
+impl Drop for DeviceReplay {
+    fn drop(&mut self) {
+        // the host's memory must not go while a copy reads it
+        for buffer in &self.buffers {
+            if let Err(error) = buffer.copied.synchronize() {
+                tracing::debug!(%error, "rows on their way to the device");
+            }
+        }
+    }
 }
 
 impl DeviceReplay {
@@ -50,9 +68,9 @@ impl DeviceReplay {
         let mut buffers = Vec::new();
         for _ in 0..BUFFERS {
             // SAFETY: filled right below, before anything reads it.
-            let mut buffer = unsafe { stream.context().alloc_pinned::<u32>(words) }.map_err(driver)?;
-            buffer.as_mut_slice().map_err(driver)?.fill(0);
-            buffers.push(buffer);
+            let mut words = unsafe { stream.context().alloc_pinned::<u32>(words) }.map_err(driver)?;
+            words.as_mut_slice().map_err(driver)?.fill(0);
+            buffers.push(Buffer { words, copied: stream.context().new_event(None).map_err(driver)? });
         }
         Ok(DeviceReplay {
             stream: Arc::clone(stream),
@@ -98,9 +116,11 @@ impl DeviceReplay {
         if count > 0 {
             let buffer = &mut self.buffers[self.turn];
             self.turn = (self.turn + 1) % BUFFERS;
-            // waits if its last copy is still on its way
-            buffer.as_mut_slice().map_err(driver)?[..self.waiting.len()].copy_from_slice(&self.waiting);
-            self.stream.memcpy_htod(&*buffer, &mut self.arrived).map_err(driver)?;
+            // if its last copy is still on its way
+            buffer.copied.synchronize().map_err(driver)?;
+            buffer.words.as_mut_slice().map_err(driver)?[..self.waiting.len()].copy_from_slice(&self.waiting);
+            self.stream.memcpy_htod(&buffer.words, &mut self.arrived).map_err(driver)?;
+            buffer.copied.record(&self.stream).map_err(driver)?;
             self.waiting.clear();
             self.places.clear();
         }

@@ -1,11 +1,10 @@
 //! One update of [`learner`](super::learner) wholly on a CUDA device: the batch goes up in one copy, a score of launches
 //! follow, and what the host needs comes back in one; or, where the replay memory is on the device, nothing goes up or
-//! comes back. After a few updates they are captured as one CUDA graph, the all-reduce included. For plain and categorical
-//! values; quantiles are computed by candle.
+//! comes back. After a few updates they are captured as one CUDA graph, the all-reduce included.
 //!
 //! ```text
-//! input      noise of both networks | for each owned shard: S, S', rewards, discounts, weights, actions:
-//!            brought up, or drawn by the device from its replay memory
+//! input      noise of both networks | for each owned shard: S, S', rewards, discounts, weights, actions, levels of the
+//!            loss and of the target: brought up, or drawn by the device, rows from its replay memory
 //! forward    online (S, and S' where it chooses) beside target (S'), level by level
 //! loss       costs and slopes of all rows, then the gradient by all parameters
 //! average    over all ranks, divided by the rows of the whole batch; norm, clip, AdamW
@@ -15,49 +14,25 @@
 use super::TrainError;
 use super::device_model::driver;
 use super::device_replay::DeviceReplay;
-use super::learner::{Learner, NOISE_ONLINE, NOISE_TARGET, Rows, SUMS, Update};
+use super::device_slots::DeviceUpdate;
+use super::learner::{LEVELS, LEVELS_TARGET, Learner, NOISE_ONLINE, NOISE_TARGET, Rows, SUMS, Update};
 use super::model::{Float, Model};
 use super::stepper::Stepper;
 use crate::collectives::{Collective, Solo};
-use crate::kernels::device_replay::{Key, NoisePart, NoisePlan};
 use crate::kernels::layers::address;
-use crate::kernels::losses::{Outputs, QLoss, extras};
+use crate::kernels::losses::extras;
 use crate::kernels::replay::ReplaySettings;
-use crate::networks::Head;
-use crate::networks::device::DevicePass;
-use crate::networks::device_plan::Launches;
 use crate::parallel::recorder::{agree, record};
 use crate::parallel::{Shards, Values, sum_shards};
-use cudarc::driver::{CudaGraph, CudaSlice, CudaStream};
+use cudarc::driver::CudaGraph;
 use foxlaunch_shared::ids::{Rank, WorldSize};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Updates before the capture: the first forms what NCCL and the driver form at their first call.
 const WARM_UP: u64 = 3;
-/// Rewards, discounts, weights and actions.
-const META: usize = 4;
 /// `q_extras` in losses.cu writes rows, Q and |delta| before what each shard has.
 const _: () = assert!(SUMS == 3);
-
-/// What an update on the device is made of. Its graph goes first when it is dropped.
-pub(super) struct DeviceUpdate {
-    graph: Option<CudaGraph>,
-    capture: bool,
-    taken: u64,
-    stream: Arc<CudaStream>,
-    loss: QLoss,
-    double: bool,
-    /// As the module's page draws it.
-    input: CudaSlice<f32>,
-    staging: Vec<f32>,
-    noise: usize,
-    /// How the device draws the noise itself.
-    noise_plan: NoisePlan,
-    /// Whether the one owned shard's gradient is made where the sum is.
-    direct: bool,
-    slots: Vec<Slot>,
-}
 
 /// Where the rows of an update come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,131 +43,14 @@ enum Source {
     Replay,
 }
 
-/// One owned shard.
-struct Slot {
-    shard: usize,
-    range: Range<usize>,
-    /// Where its part of the input begins.
-    start: usize,
-    online: DevicePass,
-    target: DevicePass,
-    forward: Launches,
-    backward: Launches,
-    costs: CudaSlice<f32>,
-}
-
-impl DeviceUpdate {
-    /// Plans the updates of `learner`, whose networks are on a device.
-    fn new<T: Float>(learner: &mut Learner<T>) -> Result<DeviceUpdate, TrainError> {
-        let (Model::Device(online), Model::Device(target)) = (&learner.online, &learner.target) else {
-            return Err(TrainError::Unsupported("the networks are not on a device".into()));
-        };
-        let settings = &learner.settings;
-        let (width, atoms) = (settings.network.observation, settings.network.head.atoms());
-        debug_assert!(!matches!(settings.head.head, Head::Quantile { .. }), "quantiles have no CUDA form");
-        let stream = Arc::clone(&online.stream);
-        let noise = if settings.network.noise.is_some() { online.network.noise_len() } else { 0 };
-        let ranges: Vec<_> =
-            learner.shards.owned().map(|shard| (shard, learner.shards.rows(shard, learner.batch))).collect();
-        let len = 2 * noise + ranges.iter().map(|(_, range)| range.len() * (2 * width + META)).sum::<usize>();
-        let input = stream.alloc_zeros::<f32>(len.max(1)).map_err(driver)?;
-        let at = |element: usize| address(&input, element, &stream);
-        let noise_at = |start: usize| (noise > 0).then(|| at(start));
-        let mut parts = Vec::new();
-        for (model, purpose, from) in [(online, NOISE_ONLINE, 0), (target, NOISE_TARGET, noise)] {
-            let key = Key::from(learner.streams.purpose(purpose).key());
-            let of = model.network.noise_parts().filter(|_| noise > 0);
-            parts.extend(of.map(|(op, at)| NoisePart::new(key, op, from + at.start..from + at.end)));
-        }
-        let noise_plan = NoisePlan::new(&stream, &parts)?;
-        let direct = learner.shards.is_one_each();
-        let mut start = 2 * noise;
-        let mut slots = Vec::new();
-        for ((shard, range), part) in ranges.into_iter().zip(&learner.parts) {
-            let rows = range.len();
-            // the online network sees S' too where it chooses
-            let mut now = online.network.pass(if settings.double { 2 * rows } else { rows })?;
-            let mut next = target.network.pass(rows)?;
-            now.observe_at(at(start));
-            next.observe_at(at(start + rows * width));
-            let Values::CudaF32(gradient) = (if direct { learner.sum.values() } else { part.values() }) else {
-                return Err(TrainError::Unsupported("the gradients are not on a device".into()));
-            };
-            let forward =
-                online.network.forward(&now, noise_at(0)).beside(target.network.forward(&next, noise_at(noise)));
-            let backward = online.network.backward(&mut now, rows, gradient, noise_at(0))?;
-            slots.push(Slot {
-                shard,
-                range,
-                start,
-                forward: forward.ready(&stream)?,
-                backward: backward.ready(&stream)?,
-                online: now,
-                target: next,
-                costs: stream.alloc_zeros((META * rows).max(1)).map_err(driver)?,
-            });
-            start += rows * (2 * width + META);
-        }
-        let (low, high) = settings.head.support;
-        let loss = QLoss {
-            rows: 0,
-            actions: settings.network.actions,
-            atoms,
-            support: (low as f32, high as f32),
-            conservative: settings.head.conservative as f32,
-        };
-        let double = settings.double;
-        let staging = vec![0.0; len];
-        Ok(DeviceUpdate {
-            graph: None,
-            capture: true,
-            taken: 0,
-            stream,
-            loss,
-            double,
-            input,
-            staging,
-            noise,
-            noise_plan,
-            direct,
-            slots,
-        })
-    }
-
-    /// Brings noise and rows up.
-    fn upload(&mut self, noise: [Vec<f32>; 2], rows: &mut dyn FnMut(Range<usize>) -> Rows) -> Result<(), TrainError> {
-        let staging = &mut self.staging;
-        for (part, sample) in staging.chunks_exact_mut(self.noise.max(1)).zip(noise.iter().filter(|s| !s.is_empty())) {
-            part.copy_from_slice(sample);
-        }
-        for slot in self.slots.iter().filter(|slot| !slot.range.is_empty()) {
-            let batch = rows(slot.range.clone());
-            let n = slot.range.len();
-            let (now, rest) = staging[slot.start..].split_at_mut(batch.observations.len());
-            let (next, rest) = rest.split_at_mut(batch.next_observations.len());
-            now.copy_from_slice(&batch.observations);
-            next.copy_from_slice(&batch.next_observations);
-            let mut meta = rest.chunks_exact_mut(n);
-            let mut put = |values: &mut dyn Iterator<Item = f32>| {
-                meta.next().into_iter().flatten().zip(values).for_each(|(to, from)| *to = from);
-            };
-            put(&mut batch.rewards.iter().map(|x| *x as f32));
-            put(&mut batch.discounts.iter().map(|x| *x as f32));
-            match batch.weights.is_empty() {
-                true => put(&mut std::iter::repeat_n(1.0, n)),
-                false => put(&mut batch.weights.iter().map(|x| *x as f32)),
-            }
-            // exact: an action is far below 2^24
-            put(&mut batch.actions.iter().map(|x| *x as f32));
-        }
-        if staging.is_empty() {
-            return Ok(());
-        }
-        self.stream.memcpy_htod(staging.as_slice(), &mut self.input).map_err(driver)
-    }
-}
-
 impl<T: Float> Learner<T> {
+    /// The levels of the loss or of the target for the rows `range`; none where the network knows none.
+    fn flat_levels(&self, number: u64, range: &Range<usize>, of_target: bool) -> Vec<f32> {
+        let (samples, targets, _) = self.settings.levels;
+        let (purpose, count) = if of_target { (LEVELS_TARGET, targets) } else { (LEVELS, samples) };
+        self.drawn_levels(purpose, number, range, count).iter().map(|x| x.wide() as f32).collect()
+    }
+
     /// Whether updates are computed by our own kernels on a device.
     pub(super) fn is_on_device(&self) -> bool {
         matches!(self.online, Model::Device(_))
@@ -215,7 +73,7 @@ impl<T: Float> Learner<T> {
             _ => Vec::new(),
         };
         let noise = [flat(&self.online, NOISE_ONLINE), flat(&self.target, NOISE_TARGET)];
-        device.upload(noise, rows)?;
+        device.upload(noise, rows, &mut |range, of_target| self.flat_levels(number, range, of_target))?;
         let done = self.take_on_device(&mut device, collective, Source::Host { alone });
         device.taken += 1;
         self.device = Some(device);
@@ -349,15 +207,7 @@ impl<T: Float> Learner<T> {
             // SAFETY: the plans were made of the networks, the gradients and the input of this learner, which live as
             // long as `device`, whose graph is dropped before them; one stream orders all that reads and writes them.
             unsafe { slot.forward.enqueue(&stream) }?;
-            let meta = device.input.slice(slot.start + 2 * rows * width..slot.start + rows * (2 * width + META));
-            let loss = QLoss { rows, ..device.loss };
-            let values = rows * loss.actions * loss.atoms;
-            let next = slot.target.output().as_view();
-            let (output, gradient) = slot.online.output_and_gradient();
-            let chosen = if device.double { output.slice(values..2 * values) } else { next.slice(..) };
-            let outputs = Outputs { now: &output.slice(..values), choice: &chosen, next: &next };
-            let gradient = gradient.as_mut().ok_or_else(elsewhere)?;
-            loss.launch(&stream, &outputs, &meta, gradient, &mut slot.costs)?;
+            slot.launch_loss(&stream, &device.loss, &device.input, width)?;
             // SAFETY: as above.
             unsafe { slot.backward.enqueue(&stream) }?;
             let Values::CudaF32(part) = part.values_mut() else { return Err(elsewhere()) };

@@ -143,12 +143,15 @@ pub(super) const SUMS: usize = 3;
 /// Purposes of the noise of an update.
 pub(super) const NOISE_ONLINE: &str = "noise-online";
 pub(super) const NOISE_TARGET: &str = "noise-target";
+/// And of its levels of quantiles.
+pub(super) const LEVELS: &str = "levels";
+pub(super) const LEVELS_TARGET: &str = "levels-target";
 
 /// Both networks and the optimiser.
 pub struct Learner<T = f32> {
     /// The updates on a device, once the first is planned: dropped before what they work on.
     #[cfg(feature = "cuda")]
-    pub(super) device: Option<Box<super::device_update::DeviceUpdate>>,
+    pub(super) device: Option<Box<super::device_slots::DeviceUpdate>>,
     /// The replay memory, where it is on the device.
     pub(super) replay: Option<DeviceReplay>,
     pub(super) settings: LearnerSettings,
@@ -345,8 +348,8 @@ impl<T: Float> Learner<T> {
         let (rows, actions) = (range.len(), self.settings.network.actions);
         let is_quantile = matches!(self.settings.head.head, Head::Quantile { .. });
         let (samples, targets, _) = self.settings.levels;
-        let levels = self.drawn_levels("levels", number, &range, samples);
-        let target_levels = self.drawn_levels("levels-target", number, &range, targets);
+        let levels = self.drawn_levels(LEVELS, number, &range, samples);
+        let target_levels = self.drawn_levels(LEVELS_TARGET, number, &range, targets);
         let even = self.even_levels();
 
         let own = |levels, count| if is_quantile { Levels::Own(levels, count) } else { Levels::None };
@@ -436,7 +439,7 @@ impl<T: Float> Learner<T> {
     }
 
     /// `count` levels for each of the rows `range`, which the rows' places in the batch decide.
-    fn drawn_levels(&self, purpose: &str, number: u64, range: &Range<usize>, count: usize) -> Vec<T> {
+    pub(super) fn drawn_levels(&self, purpose: &str, number: u64, range: &Range<usize>, count: usize) -> Vec<T> {
         if !matches!(self.settings.head.head, Head::Quantile { .. }) {
             return Vec::new();
         }
@@ -447,7 +450,7 @@ impl<T: Float> Learner<T> {
     }
 
     /// The middles of equal parts of 0 to 1; none where the network knows no levels.
-    fn even_levels(&self) -> Vec<T> {
+    pub(super) fn even_levels(&self) -> Vec<T> {
         let count = if matches!(self.settings.head.head, Head::Quantile { .. }) { self.settings.levels.2 } else { 0 };
         (0..count).map(|k| T::of((k as f64 + 0.5) / count as f64)).collect()
     }

@@ -18,7 +18,7 @@
 //! | `agent` | PPO's policy and value, acting and learning |
 //! | [`normalizer`] | running moments of observations and returns |
 //! | [`model`] | a network where it is computed, on the host or on a GPU |
-//! | `device_model`, `device_update` | the same on a GPU by our own kernels: a network, and an update as one CUDA graph |
+//! | `device_model`, `device_slots`, `device_update` | the same on a GPU by our own kernels: a network, and an update as one CUDA graph |
 //! | [`device_replay`] | its replay memory, on the GPU too |
 //! | [`stepper`] | clip and AdamW where the parameters are |
 //! | [`trained`] | a policy as a run left it |
@@ -31,6 +31,8 @@ pub mod control;
 pub mod device_model;
 #[cfg_attr(not(feature = "cuda"), path = "no_device.rs")]
 pub mod device_replay;
+#[cfg(feature = "cuda")]
+mod device_slots;
 #[cfg(feature = "cuda")]
 mod device_update;
 pub mod dqn;

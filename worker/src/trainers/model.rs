@@ -74,15 +74,11 @@ impl<T: Float> Model<T> {
         })
     }
 
-    /// As [`Model::new`], for a network of action values, which `device_update` updates: on a GPU by our kernels, if there
-    /// is one for each of its operations.
+    /// As [`Model::new`], for a network of action values, which `device_update` updates: on a GPU by our kernels.
     pub fn of_values(network: Arc<Network>, device: &Device, streams: &Streams) -> Result<Model<T>, TrainError> {
         #[cfg(feature = "cuda")]
-        if device.is_cuda()
-            && T::DTYPE == DType::F32
-            && let Some(model) = super::device_model::DeviceModel::new(&network, device, streams)?
-        {
-            return Ok(Model::Device(Box::new(model)));
+        if device.is_cuda() && T::DTYPE == DType::F32 {
+            return Ok(Model::Device(Box::new(super::device_model::DeviceModel::new(&network, device, streams)?)));
         }
         Model::new(network, device, streams)
     }
@@ -159,7 +155,7 @@ impl<T: Float> Model<T> {
             }
             #[cfg(feature = "cuda")]
             (Model::Device(model), ModelPass::Candle { outputs, .. }) => {
-                let values = model.forward(observations, rows)?;
+                let values = model.forward(observations, rows, levels)?;
                 *outputs = vec![values.into_iter().map(|x| T::of(f64::from(x))).collect()];
             }
             _ => return Err(elsewhere()),
