@@ -3,7 +3,8 @@
 use crate::kernels::{numbers, same};
 use anyhow::{Context, Result, ensure};
 use foxlaunch_shared::config::{Layer, Layers};
-use foxlaunch_worker::networks::device::DeviceNetwork;
+use foxlaunch_worker::kernels::layers::address;
+use foxlaunch_worker::networks::device::{DeviceNetwork, LevelCount};
 use foxlaunch_worker::networks::{Head, HostNetwork, Levels, Noise, Pass, QSettings};
 use foxlaunch_worker::parallel::Shards;
 use foxlaunch_worker::seed::Streams;
@@ -38,13 +39,12 @@ pub(crate) fn check(world: &World) -> Result<()> {
                     Some(sample) if device.noise_len() > 0 => device.flat_noise(sample),
                     _ => vec![0.0],
                 })?;
-                let noise = (is_noisy && device.noise_len() > 0)
-                    .then(|| foxlaunch_worker::kernels::layers::address(&on_device, 0, &stream));
+                let noise = (is_noisy && device.noise_len() > 0).then(|| address(&on_device, 0, &stream));
                 let mut ours = device.pass(rows)?;
                 stream.memcpy_htod(&observations, ours.observations_mut())?;
                 let gradient = stream.alloc_zeros::<f32>(network.total())?;
-                let forward = device.forward(&ours, noise).ready(&stream)?;
-                let backward = device.backward(&mut ours, graded, &gradient, noise)?.ready(&stream)?;
+                let forward = device.forward(&ours, noise).ready();
+                let backward = device.backward(&mut ours, graded, &gradient, noise)?.ready();
                 // SAFETY: network, pass, noise and gradient live until the results are read below.
                 unsafe { forward.enqueue(&stream) }?;
                 let mut pass = Pass::new();
@@ -69,8 +69,58 @@ pub(crate) fn check(world: &World) -> Result<()> {
             }
         }
     }
+    checked += quantiles(world)?;
     println!("foxlaunch-network {checked} passes give the bits of the host, forward and back");
     Ok(())
+}
+
+/// The same for networks of quantiles, at levels of each row's own, and forward at levels that all rows share.
+fn quantiles(world: &World) -> Result<usize> {
+    let stream = world.device().as_cuda_device()?.cuda_stream();
+    let streams = Streams::new(11);
+    let mut checked = 0;
+    for (observation, hidden, cosines, first, dueling, samples) in
+        [(51, vec![256, 128, 64], 64, 0, true, 8), (4, vec![], 5, 1, false, 1), (7, vec![33, 65], 16, 1, false, 33)]
+    {
+        let head = Head::Quantile { cosines, first };
+        let settings = QSettings { observation, actions: 3, hidden, head, dueling, noise: None };
+        let network = Arc::new(settings.network());
+        for (rows, is_shared) in [(1, false), (64, false), (40, true), (77, false)] {
+            let mut host = HostNetwork::<f32>::new(Arc::clone(&network), &streams);
+            let device = DeviceNetwork::new(Arc::clone(&network), host.values(), &stream)?;
+            let count = if is_shared { samples } else { rows * samples };
+            let levels: Vec<f32> = numbers(9, count).iter().map(|x| x.abs()).collect();
+            let there = stream.clone_htod(&levels)?;
+            let own = if is_shared { LevelCount::Shared(samples) } else { LevelCount::Own(samples) };
+            let mut ours = device.pass_at(rows, own, address(&there, 0, &stream))?;
+            let observations = numbers(3, rows * observation);
+            stream.memcpy_htod(&observations, ours.observations_mut())?;
+            let what = format!("{settings:?} with {rows} rows, shared levels {is_shared}");
+            // SAFETY: network, pass and levels live until the results are read below.
+            unsafe { device.forward(&ours, None).ready().enqueue(&stream) }?;
+            let mut pass = Pass::new();
+            let levels = if is_shared { Levels::Shared(&levels) } else { Levels::Own(&levels, samples) };
+            host.forward(&mut pass, &observations, rows, levels);
+            same(&format!("outputs, {what}"), pass.output(0), &stream.clone_dtoh(ours.output())?)?;
+            checked += 1;
+            if is_shared {
+                continue;
+            }
+            let (_, slopes) = pass.output_and_gradient(0);
+            slopes.copy_from_slice(&numbers(4, slopes.len()));
+            let slopes = slopes.to_vec();
+            let mut expected = vec![0.0; network.total()];
+            host.backward(&mut pass, &mut expected, false);
+            let gradient = stream.alloc_zeros::<f32>(network.total())?;
+            let backward = device.backward(&mut ours, rows, &gradient, None)?.ready();
+            let (_, to) = ours.output_and_gradient();
+            stream.memcpy_htod(&slopes, to.as_mut().context("room for slopes")?)?;
+            // SAFETY: as above.
+            unsafe { backward.enqueue(&stream) }?;
+            same(&format!("gradients, {what}"), &expected, &stream.clone_dtoh(&gradient)?)?;
+        }
+    }
+    Ok(checked)
 }
 
 /// The time of a whole update of the learner: batch up, update, priorities back. `hidden` as 256,128,64.

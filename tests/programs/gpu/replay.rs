@@ -273,7 +273,10 @@ pub(crate) fn time(world: &mut World, preset: &str, batch: &str, hidden: &str) -
     let shards = Shards::new(ranks, world.world_size(), world.rank())?;
     let total = batch * ranks;
     let mut learner = Learner::<f32>::new(settings(preset, hidden)?, shards, total, world.device(), &Streams::new(1))?;
-    ensure!(learner.keep_replay(memory(total, ranks, matches!(preset, "rainbow" | "foxhunt")))?, "the updates are not on the device");
+    ensure!(
+        learner.keep_replay(memory(total, ranks, matches!(preset, "rainbow" | "foxhunt")))?,
+        "the updates are not on the device"
+    );
     let rows: Vec<_> = (0..CAPACITY).map(|place| row_at(place, 0)).collect();
     let up = |place: usize| {
         let (now, next, action, reward) = &rows[place];

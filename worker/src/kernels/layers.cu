@@ -4,6 +4,8 @@
 
 #define TILE 32
 #define ROWS 8  // rows of threads: 32 x 8, each of which computes four rows of a column
+#define EACH 4
+#define MOST 12 // products of a launch
 
 // One product of a grouped launch. Fields as in kernels/layers.rs.
 struct Product {
@@ -26,40 +28,29 @@ struct Product {
     u64 unused;
 };
 
+// All products of a launch travel with it: nothing is waited for to find one's own.
+struct Products {
+    Product of[MOST];
+};
+
 #define FORWARD 0
 #define BY_INPUT 1
 #define BY_WEIGHT 2
 #define BY_BIAS 3
 
-__device__ float slope(float dy, const float *output, u64 at, u64 activation) {
+__device__ float slope(float dy, const float *output, u32 at, u32 activation) {
     if (activation == 0) return dy;
     float y = output[at];
     if (activation == 1) return y > 0.0f ? dy : 0.0f;
     return dy * (1.0f - y * y);
 }
 
-// The weight at (output, input), with noise if it has some.
-__device__ float weight(const Product *p, u64 output, u64 input, u64 inputs) {
-    float mu = p->right[output * inputs + input];
-    if (!p->noise_out) return mu;
-    return mu + p->sigma[output * inputs + input] * (p->noise_out[output] * p->noise_in[input]);
-}
-
-// Element (row, k) of the left side.
-__device__ float left(const Product *p, u64 row, u64 k) {
-    if (row >= p->rows || k >= p->depth) return 0.0f;
-    if (p->kind == FORWARD) return p->left[row * p->depth + k];
-    u64 at = p->kind == BY_INPUT ? row * p->depth + k : k * p->rows + row;
-    return slope(p->left[at], p->output, at, p->activation);
-}
-
-// Element (k, column) of the right side.
-__device__ float right(const Product *p, u64 k, u64 column) {
-    if (column >= p->columns || k >= p->depth) return 0.0f;
-    if (p->kind == FORWARD) return weight(p, column, k, p->depth);
-    if (p->kind == BY_INPUT) return weight(p, k, column, p->columns);
-    return p->right[k * p->columns + column];
-}
+// What a block shares: terms `k` to `k` + 31 of its rows and columns, twice, so that one part is read while another is
+// summed. Rows by term, so that four of a term are read at once.
+struct Room {
+    __align__(16) float a[2][TILE][TILE + 4];
+    float b[2][TILE][TILE + 1];
+};
 
 // One more term of four rows' sums.
 __device__ void add_term(float *sums, const float *left, float right) {
@@ -70,110 +61,141 @@ __device__ void add_term(float *sums, const float *left, float right) {
     sums[3] = fmaf(rows.w, right, sums[3]);
 }
 
-// Several products at once; block (32, 8), as many blocks as their tiles are. A result of 32 x 32 for each block.
-extern "C" __global__ void __launch_bounds__(256) products(const Product *table, unsigned count) {
-    // a by term, then row: four rows' values are read at once
-    __shared__ __align__(16) float a[TILE][TILE + 4];
-    __shared__ float b[TILE][TILE + 1];
-    unsigned which = count - 1;
-    while (table[which].first_block > blockIdx.x) which--;
-    const Product product = table[which];
-    const Product *p = &product;
-    unsigned tx = threadIdx.x, ty = threadIdx.y;
-    u64 tile = blockIdx.x - p->first_block;
-
-    if (p->kind == BY_BIAS) { // sums over rows for 32 outputs: all threads read, 32 of them add, in order
-        u64 output = tile * TILE + tx;
-        bool inside = output < p->columns;
-        float sum = inside && p->add ? p->result[output] : 0.0f;
-        for (u64 k0 = 0; k0 < p->depth; k0 += 2 * TILE) {
-            for (int i = 0; i < 2 * TILE / ROWS; i++) {
-                u64 row = ty + i * ROWS, k = k0 + row, at = k * p->columns + output;
-                float value = inside && k < p->depth ? slope(p->left[at], p->output, at, p->activation) : 0.0f;
-                if (row < TILE) a[row][tx] = value;
-                else b[row - TILE][tx] = value;
-            }
-            __syncthreads();
-            if (ty == 0) {
-                u64 terms = p->depth - k0;
-#pragma unroll 8
-                for (int k = 0; k < TILE; k++)
-                    if (k < terms) sum += a[k][tx];
-#pragma unroll 8
-                for (int k = 0; k < TILE; k++)
-                    if (k + TILE < terms) sum += b[k][tx];
-            }
-            __syncthreads();
-        }
-        if (ty != 0 || !inside) return;
-        p->result[output] = sum;
-        if (p->by_sigma) p->by_sigma[output] = p->noise_out ? sum * p->noise_out[output] : 0.0f;
-        return;
-    }
-
-    u64 across = (p->columns + TILE - 1) / TILE;
-    u64 row0 = tile / across * TILE, column0 = tile % across * TILE;
-    u64 column = column0 + tx;
-    float sums[TILE / ROWS];
-    for (int i = 0; i < TILE / ROWS; i++) {
-        u64 row = row0 + ty * (TILE / ROWS) + i;
-        sums[i] = 0.0f;
-        if (row >= p->rows || column >= p->columns) continue;
-        if (p->kind == FORWARD) {
-            sums[i] = p->bias[column];
-            if (p->noise_out) sums[i] += p->bias_sigma[column] * p->noise_out[column];
-        } else if (p->add) {
-            sums[i] = p->result[row * p->columns + column];
-        }
-    }
-
-    // Each side is read along its rows in memory: along k, or along the result's rows or columns.
-    bool left_by_row = p->kind == BY_WEIGHT, right_by_column = p->kind != FORWARD;
-    float next_a[TILE / ROWS], next_b[TILE / ROWS];
-    for (int i = 0; i < TILE / ROWS; i++) {
-        unsigned other = ty + i * ROWS;
-        next_a[i] = left_by_row ? left(p, row0 + tx, other) : left(p, row0 + other, tx);
-        next_b[i] = right_by_column ? right(p, other, column0 + tx) : right(p, tx, column0 + other);
-    }
-    for (u64 k0 = 0; k0 < p->depth; k0 += TILE) {
-        for (int i = 0; i < TILE / ROWS; i++) {
-            unsigned other = ty + i * ROWS;
-            if (left_by_row) a[other][tx] = next_a[i];
-            else a[tx][other] = next_a[i];
-            if (right_by_column) b[tx][other] = next_b[i];
-            else b[other][tx] = next_b[i];
-        }
-        __syncthreads();
-        u64 after = k0 + TILE; // read while this part is summed
-        if (after < p->depth) {
-            for (int i = 0; i < TILE / ROWS; i++) {
-                u64 other = ty + i * ROWS;
-                next_a[i] = left_by_row ? left(p, row0 + tx, after + other) : left(p, row0 + other, after + tx);
-                next_b[i] = right_by_column ? right(p, after + other, column0 + tx) : right(p, after + tx, column0 + other);
-            }
-        }
-        int terms = p->depth - k0 < TILE ? (int)(p->depth - k0) : TILE;
-        if (terms == TILE) {
+// This thread's share of the terms from k0 on: of the left side, and of the right. Each side is read along its rows in
+// memory: along k, or along the result's rows or columns.
+template <int KIND>
+__device__ void read_terms(const Product &p, u32 row0, u32 column0, u32 k0, float *left, float *right) {
+    const u32 tx = threadIdx.x, ty = threadIdx.y;
+    const u32 rows = (u32)p.rows, columns = (u32)p.columns, depth = (u32)p.depth, activation = (u32)p.activation;
 #pragma unroll
-            for (int k = 0; k < TILE; k++) add_term(sums, &a[k][ty * 4], b[tx][k]);
+    for (int i = 0; i < EACH; i++) {
+        u32 other = ty + i * ROWS;
+        u32 row = KIND == BY_WEIGHT ? row0 + tx : row0 + other, k = KIND == BY_WEIGHT ? k0 + other : k0 + tx;
+        u32 at = KIND == BY_WEIGHT ? k * rows + row : row * depth + k;
+        left[i] = 0.0f;
+        if (row < rows && k < depth) {
+            float value = p.left[at];
+            left[i] = KIND == FORWARD ? value : slope(value, p.output, at, activation);
+        }
+        u32 column = KIND == FORWARD ? column0 + other : column0 + tx;
+        k = KIND == FORWARD ? k0 + tx : k0 + other;
+        at = KIND == FORWARD ? column * depth + k : k * columns + column;
+        right[i] = 0.0f;
+        if (column < columns && k < depth) {
+            float value = p.right[at];
+            if (KIND != BY_WEIGHT && p.noise_out) {
+                u32 output = KIND == FORWARD ? column : k, input = KIND == FORWARD ? k : column;
+                value += p.sigma[at] * (p.noise_out[output] * p.noise_in[input]);
+            }
+            right[i] = value;
+        }
+    }
+}
+
+// A tile of the result, each element one sum in the order of its terms.
+template <int KIND> __device__ void tile_of(const Product &p, Room &room, u32 tile) {
+    const u32 tx = threadIdx.x, ty = threadIdx.y;
+    const u32 rows = (u32)p.rows, columns = (u32)p.columns, depth = (u32)p.depth;
+    const u32 across = (columns + TILE - 1) / TILE, row0 = tile / across * TILE, column0 = tile % across * TILE;
+    const u32 column = column0 + tx, first_row = row0 + ty * EACH;
+    float left[EACH], right[EACH], sums[EACH] = {0.0f, 0.0f, 0.0f, 0.0f};
+    read_terms<KIND>(p, row0, column0, 0, left, right);
+    if (column < columns) {
+        if (KIND == FORWARD) {
+            float start = p.bias[column];
+            if (p.noise_out) start += p.bias_sigma[column] * p.noise_out[column];
+#pragma unroll
+            for (int i = 0; i < EACH; i++) sums[i] = start;
+        } else if (p.add) {
+#pragma unroll
+            for (int i = 0; i < EACH; i++)
+                if (first_row + i < rows) sums[i] = p.result[(first_row + i) * columns + column];
+        }
+    }
+    for (u32 k0 = 0, turn = 0; k0 < depth; k0 += TILE, turn ^= 1) {
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            u32 other = ty + i * ROWS;
+            if (KIND == BY_WEIGHT) room.a[turn][other][tx] = left[i];
+            else room.a[turn][tx][other] = left[i];
+            if (KIND == FORWARD) room.b[turn][tx][other] = right[i];
+            else room.b[turn][other][tx] = right[i];
+        }
+        __syncthreads();
+        if (k0 + TILE < depth) read_terms<KIND>(p, row0, column0, k0 + TILE, left, right);
+        u32 terms = depth - k0;
+        if (terms >= TILE) {
+#pragma unroll
+            for (int k = 0; k < TILE; k++) add_term(sums, &room.a[turn][k][ty * EACH], room.b[turn][k][tx]);
         } else {
-            for (int k = 0; k < terms; k++) add_term(sums, &a[k][ty * 4], b[tx][k]);
+            for (u32 k = 0; k < terms; k++) add_term(sums, &room.a[turn][k][ty * EACH], room.b[turn][k][tx]);
+        }
+    }
+    if (column >= columns) return;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        u32 row = first_row + i, at = row * columns + column;
+        if (row >= rows) continue;
+        float sum = sums[i];
+        if (KIND == FORWARD) {
+            if (p.activation == 1) sum = sum < 0.0f ? 0.0f : sum;
+            if (p.activation == 2) sum = tanhf(sum);
+        }
+        p.result[at] = sum;
+        if (KIND == BY_WEIGHT && p.by_sigma)
+            p.by_sigma[at] = p.noise_out ? sum * (p.noise_out[row] * p.noise_in[column]) : 0.0f;
+    }
+}
+
+// Sums over rows for 32 outputs: all threads read, 32 of them add, in order.
+__device__ void bias_of(const Product &p, Room &room, u32 tile) {
+    const u32 tx = threadIdx.x, ty = threadIdx.y, columns = (u32)p.columns, depth = (u32)p.depth;
+    const u32 output = tile * TILE + tx;
+    const bool inside = output < columns;
+    float sum = inside && p.add ? p.result[output] : 0.0f;
+    float values[EACH * 2];
+    for (u32 k0 = 0, turn = 0; k0 < depth + 2 * TILE; k0 += 2 * TILE, turn ^= 1) {
+        // the part before this one is summed while this one is on its way
+#pragma unroll
+        for (int i = 0; i < EACH * 2; i++) {
+            u32 k = k0 + ty + i * ROWS, at = k * columns + output;
+            values[i] = inside && k < depth ? slope(p.left[at], p.output, at, (u32)p.activation) : 0.0f;
+        }
+        if (k0 > 0 && ty == 0) {
+            u32 terms = depth - (k0 - 2 * TILE);
+            const float *part = &room.a[turn ^ 1][0][0], *behind = &room.b[turn ^ 1][0][0];
+#pragma unroll 16
+            for (int k = 0; k < TILE; k++)
+                if (k < terms) sum += part[k * TILE + tx];
+#pragma unroll 16
+            for (int k = 0; k < TILE; k++)
+                if (k + TILE < terms) sum += behind[k * TILE + tx];
+        }
+#pragma unroll
+        for (int i = 0; i < EACH * 2; i++) {
+            u32 k = ty + i * ROWS;
+            if (k < TILE) (&room.a[turn][0][0])[k * TILE + tx] = values[i];
+            else (&room.b[turn][0][0])[(k - TILE) * TILE + tx] = values[i];
         }
         __syncthreads();
     }
+    if (ty != 0 || !inside) return;
+    p.result[output] = sum;
+    if (p.by_sigma) p.by_sigma[output] = p.noise_out ? sum * p.noise_out[output] : 0.0f;
+}
 
-    for (int i = 0; i < TILE / ROWS; i++) {
-        u64 row = row0 + ty * (TILE / ROWS) + i;
-        if (row >= p->rows || column >= p->columns) continue;
-        u64 at = row * p->columns + column;
-        float sum = sums[i];
-        if (p->kind == FORWARD) {
-            if (p->activation == 1) sum = sum < 0.0f ? 0.0f : sum;
-            if (p->activation == 2) sum = tanhf(sum);
-        }
-        p->result[at] = sum;
-        if (p->kind == BY_WEIGHT && p->by_sigma)
-            p->by_sigma[at] = p->noise_out ? sum * (p->noise_out[row] * p->noise_in[column]) : 0.0f;
+// Several products at once; block (32, 8), as many blocks as their tiles are. A result of 32 x 32 for each block.
+extern "C" __global__ void __launch_bounds__(256) products(const __grid_constant__ Products table, u32 count) {
+    __shared__ Room room;
+    u32 which = count - 1;
+    while (table.of[which].first_block > blockIdx.x) which--;
+    const Product &p = table.of[which];
+    u32 tile = blockIdx.x - (u32)p.first_block;
+    switch ((u32)p.kind) {
+    case FORWARD: tile_of<FORWARD>(p, room, tile); break;
+    case BY_INPUT: tile_of<BY_INPUT>(p, room, tile); break;
+    case BY_WEIGHT: tile_of<BY_WEIGHT>(p, room, tile); break;
+    default: bias_of(p, room, tile);
     }
 }
 

@@ -6,10 +6,11 @@
 use super::device::{KernelError, function};
 use super::linear::Activation;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg};
-use std::sync::Arc;
 
 /// Threads of a block in kernels that take an element each.
 const BLOCK: u32 = 256;
+/// Products of one launch: more take several.
+const MOST: usize = 12;
 /// Rows and columns of the part of a result that one block computes.
 const TILE: u64 = 32;
 
@@ -99,31 +100,52 @@ impl Product {
     }
 }
 
-/// Products that do not depend on each other, in one launch.
+/// Products of one launch, which travel with it. Fields as in layers.cu.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Products {
+    of: [Product; MOST],
+}
+
+// SAFETY: products without padding between them, the layout of `struct Products` in layers.cu.
+unsafe impl DeviceRepr for Products {}
+
+/// Products that do not depend on each other, in as few launches as hold them.
 #[derive(Debug)]
 pub struct Group {
-    table: CudaSlice<Product>,
-    count: u32,
-    blocks: u32,
+    launches: Vec<(Box<Products>, u32, u32)>,
 }
 
 impl Group {
-    /// Plans the launch; none if there is nothing to compute.
-    pub fn new(stream: &Arc<CudaStream>, products: &[Product]) -> Result<Option<Group>, KernelError> {
-        let mut table: Vec<Product> = products.iter().filter(|p| p.blocks() > 0).copied().collect();
-        let mut blocks = 0;
-        for product in &mut table {
-            product.first_block = blocks;
-            blocks += product.blocks();
-        }
-        if table.is_empty() {
-            return Ok(None);
-        }
-        let (count, blocks) = (table.len() as u32, blocks as u32);
-        Ok(Some(Group { table: stream.clone_htod(&table)?, count, blocks }))
+    /// Plans the launches; none if there is nothing to compute.
+    ///
+    /// # Panics
+    ///
+    /// If a matrix has 2^32 elements or more.
+    pub fn new(products: &[Product]) -> Option<Group> {
+        let some: Vec<Product> = products.iter().filter(|p| p.blocks() > 0).copied().collect();
+        let fits = |a: u64, b: u64| a.saturating_mul(b) <= u64::from(u32::MAX);
+        let all_fit = |p: &Product| fits(p.rows, p.columns) && fits(p.rows, p.depth) && fits(p.columns, p.depth);
+        assert!(some.iter().all(all_fit), "matrices of fewer than 2^32 elements");
+        let launch = |products: &[Product]| {
+            let mut table = Box::new(Products { of: [products[0]; MOST] });
+            let mut blocks = 0;
+            for (to, product) in table.of.iter_mut().zip(products) {
+                *to = Product { first_block: blocks, ..*product };
+                blocks += product.blocks();
+            }
+            (table, products.len() as u32, blocks as u32)
+        };
+        let launches: Vec<_> = some.chunks(MOST).map(launch).collect();
+        (!launches.is_empty()).then_some(Group { launches })
     }
 
-    /// Enqueues it.
+    /// How many launches they are.
+    pub fn count(&self) -> usize {
+        self.launches.len()
+    }
+
+    /// Enqueues them.
     ///
     /// # Safety
     ///
@@ -131,10 +153,12 @@ impl Group {
     /// until the launch has ended; results must not overlap each other or anything that is read.
     pub unsafe fn launch(&self, stream: &CudaStream) -> Result<(), KernelError> {
         let kernel = function(stream, "products")?;
-        let config =
-            LaunchConfig { grid_dim: (self.blocks, 1, 1), block_dim: (TILE as u32, 8, 1), shared_mem_bytes: 0 };
-        // SAFETY: the arguments are those of `products` in layers.cu; the caller answers for the addresses in the table.
-        unsafe { stream.launch_builder(&kernel).arg(&self.table).arg(&self.count).launch(config) }?;
+        for (table, count, blocks) in &self.launches {
+            let config =
+                LaunchConfig { grid_dim: (*blocks, 1, 1), block_dim: (TILE as u32, 8, 1), shared_mem_bytes: 0 };
+            // SAFETY: the arguments are those of `products` in layers.cu; the caller answers for the addresses.
+            unsafe { stream.launch_builder(&kernel).arg(&**table).arg(count).launch(config) }?;
+        }
         Ok(())
     }
 }

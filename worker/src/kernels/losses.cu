@@ -46,12 +46,13 @@ __device__ float value_of(const float *outputs, float *p, float low, float gap, 
 
 // One row for each block of 32 threads. now, choice, next: [rows][actions][atoms], outputs for S, for S' by which a* is
 // chosen, and for S' of the target network. meta: rewards, discounts, weights and actions (as numbers), [4][rows].
-// Leaves slopes in gradient (none that is a number where a loss is no finite one), and for each row loss, Q, delta and priority, [4][rows]. Shared: 2 atoms floats.
+// Leaves slopes in gradient (none that is a number where a loss is no finite one), and for each row loss, Q, delta and priority, [4][rows]. Shared: 5 atoms floats.
 extern "C" __global__ void q_loss(const float *now, const float *choice, const float *next, const float *meta,
                                   float *gradient, float *costs, unsigned actions, unsigned atoms, float low,
                                   float high, float conservative) {
     extern __shared__ float room[];
-    float *p = room, *target = room + atoms;
+    float *p = room, *target = p + atoms, *lower = target + atoms, *upper = lower + atoms;
+    unsigned *place = (unsigned *)(upper + atoms);
     unsigned row = blockIdx.x, rows = gridDim.x, lane = threadIdx.x;
     unsigned width = actions * atoms;
     float gap = atoms > 1 ? (high - low) / (float)(atoms - 1) : 0.0f;
@@ -80,22 +81,29 @@ extern "C" __global__ void q_loss(const float *now, const float *choice, const f
         priority = size;
     } else {
         softmax(next + best * atoms, p, atoms, lane);
-        for (unsigned j = lane; j < atoms; j += 32) target[j] = 0.0f;
+        float last = (float)(atoms - 1);
+        for (unsigned j = lane; j < atoms; j += 32) {
+            float z = reward + discount * (low + gap * (float)j);
+            z = z < low ? low : z > high ? high : z;
+            float b = (z - low) / gap;
+            b = b < 0.0f ? 0.0f : b > last ? last : b;
+            float floor = floorf(b), upper_share = b - floor;
+            // what is no number has no place, and makes a loss that is none
+            place[j] = floor >= 0.0f ? (unsigned)floor : 0;
+            lower[j] = p[j] * (1.0f - upper_share);
+            upper[j] = p[j] * upper_share;
+        }
         __syncwarp();
-        if (lane == 0) { // in order, since several atoms may fall on one
-            float last = (float)(atoms - 1);
+        // each atom looks for what falls on it, in order
+        for (unsigned i = lane; i < atoms; i += 32) {
+            float sum = 0.0f;
             for (unsigned j = 0; j < atoms; j++) {
-                float z = reward + discount * (low + gap * (float)j);
-                z = z < low ? low : z > high ? high : z;
-                float b = (z - low) / gap;
-                b = b < 0.0f ? 0.0f : b > last ? last : b;
-                float lower = floorf(b), upper_share = b - lower;
-                // what is no number has no place, and makes a loss that is none
-                unsigned at = lower >= 0.0f ? (unsigned)lower : 0;
-                target[at] += p[j] * (1.0f - upper_share);
-                target[at + 1 < atoms ? at + 1 : atoms - 1] += p[j] * upper_share;
+                unsigned at = place[j], above = at + 1 < atoms ? at + 1 : atoms - 1;
+                if (at == i) sum += lower[j];
+                if (above == i) sum += upper[j];
             }
-            if (!isfinite(reward)) target[0] = reward - reward;
+            if (i == 0 && !isfinite(reward)) sum = reward - reward;
+            target[i] = sum;
         }
         __syncwarp();
         const float *logits = now + action * atoms;

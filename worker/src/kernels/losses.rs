@@ -53,7 +53,7 @@ impl QLoss {
         let config = LaunchConfig {
             grid_dim: (self.rows as u32, 1, 1),
             block_dim: (32, 1, 1),
-            shared_mem_bytes: 2 * atoms * size_of::<f32>() as u32,
+            shared_mem_bytes: 5 * atoms * size_of::<f32>() as u32,
         };
         let mut launch = stream.launch_builder(&kernel);
         launch.arg(outputs.now).arg(outputs.choice).arg(outputs.next).arg(meta).arg(gradient).arg(costs);

@@ -4,7 +4,6 @@ use crate::kernels::device::KernelError;
 use crate::kernels::device_quantile::{Cosines, Times};
 use crate::kernels::layers::{Dueling, Group, Product};
 use cudarc::driver::CudaStream;
-use std::sync::Arc;
 
 /// Operations by level.
 #[derive(Clone, Debug, Default)]
@@ -63,9 +62,9 @@ impl Plan {
     }
 
     /// The launches, ready to be enqueued again and again.
-    pub fn ready(self, stream: &Arc<CudaStream>) -> Result<Launches, KernelError> {
-        let ready = |level: Level| Ok((Group::new(stream, &level.products)?, level.others));
-        Ok(Launches { levels: self.levels.into_iter().map(ready).collect::<Result<_, KernelError>>()? })
+    pub fn ready(self) -> Launches {
+        let ready = |level: Level| (Group::new(&level.products), level.others);
+        Launches { levels: self.levels.into_iter().map(ready).collect() }
     }
 }
 
@@ -81,7 +80,7 @@ pub struct Launches {
 impl Launches {
     /// How many launches they are.
     pub fn count(&self) -> usize {
-        self.levels.iter().map(|(group, others)| usize::from(group.is_some()) + others.len()).sum()
+        self.levels.iter().map(|(group, others)| group.as_ref().map_or(0, Group::count) + others.len()).sum()
     }
 
     /// Enqueues all.

@@ -89,7 +89,7 @@ impl DeviceModel {
                 let on_device = self.stream.alloc_zeros(levels.len().max(1)).map_err(driver)?;
                 let pass = self.network.pass_at(rows, count, address(&on_device, 0, &self.stream))?;
                 let noise = self.noisy.then(|| address(&self.noise, 0, &self.stream));
-                let launches = self.network.forward(&pass, noise).ready(&self.stream)?;
+                let launches = self.network.forward(&pass, noise).ready();
                 self.acting.push(Acting { noisy: self.noisy, levels: on_device, pass, launches });
                 self.acting.len() - 1
             }
