@@ -84,6 +84,9 @@ pub struct FoldResult {
     pub cost_rate: f64,
     /// Start of each bar of the test part in nanoseconds since 1970 (UTC), matching `equity[1..]`.
     pub times_ns: Vec<i64>,
+    /// The zone whose days the daily figures are of, as the setting `data.zone` has it; UTC where it is not there.
+    #[serde(default)]
+    pub zone: String,
     /// The policy.
     pub policy: Track,
     /// Long from the first bar to the last.

@@ -13,6 +13,7 @@
 //! | [`evaluation`] | a fold's test result |
 //! | [`statistics`] | what a curve of equity says |
 //! | [`date`] | days as dates, and back |
+//! | [`zone`] | what clocks show, as moments |
 //! | [`metric`] | one metric record = one line of JSON |
 //! | [`protocol`] | what launcher and worker say to each other, and how it is framed |
 //! | [`config`] | every setting, its default, its limits and where its value came from |
@@ -28,3 +29,4 @@ pub mod metric;
 pub mod protocol;
 pub mod run_dir;
 pub mod statistics;
+pub mod zone;

@@ -2,6 +2,9 @@
 //! the test `fuzz_corpus` with all that was found so far.
 #![allow(dead_code)]
 
+mod memory;
+pub(crate) mod readers;
+
 use foxlaunch::devices::Gpu;
 use foxlaunch::devices::visible::{self, Gpus};
 use foxlaunch::secrets::Secrets;
@@ -9,7 +12,7 @@ use foxlaunch::supervisor::steps;
 use foxlaunch_shared::config::{Config, Layer, Layers, hyperopt_layer};
 use foxlaunch_shared::ids::{Attempt, Rank};
 use foxlaunch_shared::protocol::{Envelope, FromLauncher, FromWorker, wire};
-use foxlaunch_worker::{checkpoint, data, trainers};
+use foxlaunch_worker::{checkpoint, trainers};
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -25,8 +28,13 @@ pub(crate) const ALL: &[(&str, Input)] = &[
     ("progress", progress),
     ("manifest", manifest),
     ("state", state),
-    ("dbn", dbn),
-    ("table", table),
+    ("dbn", readers::dbn),
+    ("dbn_zst", readers::dbn_zst),
+    ("table", readers::table),
+    ("table_gz", readers::table_gz),
+    ("zip", readers::zip),
+    ("parquet", readers::parquet),
+    ("book", readers::book),
     ("secrets", secrets),
 ];
 
@@ -110,28 +118,6 @@ pub(crate) fn manifest(bytes: &[u8]) {
 pub(crate) fn state(bytes: &[u8]) {
     let _ = trainers::dqn::read_state(bytes);
     let _ = checkpoint::moments(bytes, 4);
-}
-
-/// A file of bars in DBN.
-pub(crate) fn dbn(bytes: &[u8]) {
-    bars("bars.dbn", &[b"DBN", bytes].concat());
-}
-
-/// A file of bars as text, or compressed.
-pub(crate) fn table(bytes: &[u8]) {
-    bars("bars.csv", bytes);
-}
-
-fn bars(name: &str, bytes: &[u8]) {
-    let path = FOLDER.join(name);
-    std::fs::write(&path, bytes).expect("write");
-    let path = path.to_str().expect("its name is UTF-8").to_owned();
-    let mut config = Config::default();
-    config.data.path = path;
-    if let Ok(set) = data::load(&config) {
-        let _ = set.summary();
-        assert!(!set.instruments().is_empty());
-    }
 }
 
 /// Arguments and words in which secrets may stand.

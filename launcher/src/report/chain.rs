@@ -6,6 +6,7 @@
 
 use foxlaunch_shared::evaluation::{FoldResult, RandomBand, Span, Track};
 use foxlaunch_shared::statistics::{Figures, figures};
+use foxlaunch_shared::zone::Zone;
 
 /// Policy, buy-and-hold and chance over the same bars.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +25,8 @@ pub struct Comparison {
     pub estimated: bool,
     /// Bars in a year.
     pub periods_per_year: f64,
+    /// The zone of the days that daily figures are of.
+    pub zone: Zone,
     /// The policy's total return at 0, 1 and 2 times the costs, as far as its folds say.
     pub costs: Vec<(f64, f64)>,
     /// The cost rate at which the policy would have earned nothing.
@@ -37,6 +40,7 @@ pub struct Comparison {
 impl Comparison {
     /// One fold's own.
     pub fn of(fold: &FoldResult) -> Comparison {
+        let zone = Zone::parse(&fold.zone).unwrap_or_default();
         Comparison {
             test: fold.test.clone(),
             times_ns: fold.times_ns.clone(),
@@ -47,8 +51,9 @@ impl Comparison {
             periods_per_year: fold.periods_per_year,
             costs: fold.costs.iter().map(|level| (level.factor, level.total_return)).collect(),
             break_even: fold.break_even,
-            figures: figures(&fold.times_ns, &fold.policy.equity, fold.periods_per_year),
-            hold_figures: figures(&fold.times_ns, &fold.buy_and_hold.equity, fold.periods_per_year),
+            figures: figures(&fold.times_ns, &fold.policy.equity, fold.periods_per_year, &zone),
+            hold_figures: figures(&fold.times_ns, &fold.buy_and_hold.equity, fold.periods_per_year, &zone),
+            zone,
         }
     }
 
@@ -70,10 +75,12 @@ impl Comparison {
         let (policy, buy_and_hold) = (join(|fold| &fold.policy), join(|fold| &fold.buy_and_hold));
         let all = folds.iter().map(|fold| bars(fold)).sum::<f64>().max(1.0);
         let periods_per_year = folds.iter().map(|fold| bars(fold) * fold.periods_per_year).sum::<f64>() / all;
+        let zone = Zone::parse(&first.zone).unwrap_or_default();
         Some(Comparison {
             test,
-            figures: figures(&times_ns, &policy.equity, periods_per_year),
-            hold_figures: figures(&times_ns, &buy_and_hold.equity, periods_per_year),
+            figures: figures(&times_ns, &policy.equity, periods_per_year, &zone),
+            hold_figures: figures(&times_ns, &buy_and_hold.equity, periods_per_year, &zone),
+            zone,
             times_ns,
             policy,
             buy_and_hold,

@@ -256,7 +256,7 @@ pub fn collect(run: &RunDir, trials: usize) -> anyhow::Result<Report> {
 
 /// This run as a trial, and the moments of its daily returns.
 fn own_trial(name: &str, chained: &Comparison, test: String, config: &Option<Config>) -> (Trial, Moments) {
-    let daily = Moments::of(&daily_returns(&chained.times_ns, &chained.policy.equity));
+    let daily = Moments::of(&daily_returns(&chained.times_ns, &chained.policy.equity, &chained.zone));
     let config = config.as_ref().map_or_else(|| name.to_owned(), Config::digest);
     (Trial { test, config, sharpe: daily.sharpe(), run: name.to_owned() }, daily)
 }

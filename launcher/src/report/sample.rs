@@ -26,6 +26,7 @@ pub(crate) fn fold(number: usize, equity: &[f64]) -> FoldResult {
         periods_per_year: 252.0,
         cost_rate: 0.0002,
         times_ns: (0..bars).map(|bar| first_ns + bar as i64 * DAY_NS).collect(),
+        zone: String::new(),
         policy: track(equity),
         buy_and_hold: track(&drift(0.0004)),
         random: RandomBand {

@@ -1,6 +1,7 @@
 //! Settings of data, folds and the environment.
 
 use super::{Refused, require};
+use crate::zone::{Repeated, Zone};
 use serde::{Deserialize, Serialize};
 
 /// `[data]`: where the bars are.
@@ -25,8 +26,12 @@ pub struct DataConfig {
     pub columns: Vec<String>,
     /// The sign before decimals in tables: `.`, `,`, or empty for what fits the table.
     pub decimal: String,
-    /// How far moments without a zone are ahead of UTC, as `-05:00`.
+    /// Of which zone moments are that say none: how far it is ahead of UTC, as `-05:00`, or a place, as
+    /// `America/New_York`. Days are that zone's too.
     pub zone: String,
+    /// Of a time of day that is there twice, when a place's clocks are put back: `error`, or which is meant, `first`,
+    /// `second`, or `order`, the one that fits to the row before.
+    pub repeated_hour: String,
 }
 
 /// What a column of a table can be.
@@ -39,9 +44,14 @@ impl DataConfig {
         self.columns.iter().filter_map(|pair| pair.split_once('=')).map(|(name, column)| (name.trim(), column.trim()))
     }
 
-    /// Seconds that moments without a zone are ahead of UTC.
-    pub fn zone_seconds(&self) -> i64 {
-        zone_seconds(&self.zone).unwrap_or(0)
+    /// The zone of moments that say none.
+    pub fn zone(&self) -> Zone {
+        let repeated = match self.repeated_hour.as_str() {
+            "first" | "order" => Repeated::First,
+            "second" => Repeated::Second,
+            _ => Repeated::Error,
+        };
+        Zone::parse(&self.zone).unwrap_or_default().with_repeated(repeated)
     }
 
     pub(super) fn check(&self) -> Refused {
@@ -53,24 +63,15 @@ impl DataConfig {
         require(self.publisher <= u64::from(u16::MAX), "data.publisher", self.publisher, "must be below 65536")?;
         let known = ["", ".", ","].contains(&self.decimal.as_str());
         require(known, "data.decimal", &self.decimal, "must be . or , or empty")?;
-        require(zone_seconds(&self.zone).is_some(), "data.zone", &self.zone, "must be as +00:00 or -05:00")?;
+        let reason = "must be as -05:00, or a place of the IANA Time Zone Database as America/New_York";
+        require(Zone::parse(&self.zone).is_some(), "data.zone", &self.zone, reason)?;
+        let known = ["error", "first", "second", "order"].contains(&self.repeated_hour.as_str());
+        require(known, "data.repeated_hour", &self.repeated_hour, "must be error, first, second or order")?;
         let named = self.named_columns().count() == self.columns.len();
         let named = named && self.named_columns().all(|(name, _)| COLUMNS.contains(&name));
         let reason = format!("must be pairs as \"time=Datum\" or \"close=#5\", of {}", COLUMNS.join(", "));
         require(named, "data.columns", format!("{:?}", self.columns), &reason)
     }
-}
-
-fn zone_seconds(text: &str) -> Option<i64> {
-    let (sign, digits) = match text.as_bytes() {
-        [b'+', ..] => (1, &text[1..]),
-        [b'-', ..] => (-1, &text[1..]),
-        _ => return None,
-    };
-    let (hours, minutes) = digits.split_once(':')?;
-    let two = |s: &str| if s.len() == 2 { s.parse::<i64>().ok().filter(|n| *n >= 0) } else { None };
-    let (hours, minutes) = (two(hours)?, two(minutes)?);
-    (hours <= 15 && minutes <= 59).then_some(sign * (hours * 3600 + minutes * 60))
 }
 
 /// `[features]`: what the agent sees of a bar.

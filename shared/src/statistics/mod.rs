@@ -6,6 +6,7 @@ mod normal;
 pub use bootstrap::{Intervals, intervals};
 pub use normal::{cumulative, quantile};
 
+use crate::zone::Zone;
 use serde::{Deserialize, Serialize};
 
 /// Nanoseconds in a day.
@@ -28,7 +29,7 @@ pub struct Figures {
     pub volatility: f64,
     /// Mean over standard deviation of returns per bar, times the same root (Sharpe 1994, without a riskless rate).
     pub sharpe: f64,
-    /// The same of returns per day (UTC), times the root of the days with bars in a year.
+    /// The same of returns per day (of the data's zone), times the root of the days with bars in a year.
     pub sharpe_daily: f64,
     /// Mean return per bar over the root of the mean squared loss, times the root of the bars in a year.
     pub sortino: f64,
@@ -51,8 +52,8 @@ pub struct Figures {
 }
 
 /// The figures of `equity`, which starts with 1 before the first bar and goes on at the end of the bars that start at
-/// `times_ns`; a year has `periods_per_year` bars.
-pub fn figures(times_ns: &[i64], equity: &[f64], periods_per_year: f64) -> Figures {
+/// `times_ns`; a year has `periods_per_year` bars, and days are those of `zone`.
+pub fn figures(times_ns: &[i64], equity: &[f64], periods_per_year: f64, zone: &Zone) -> Figures {
     let (Some(first), Some(last)) = (times_ns.first(), times_ns.last()) else { return Figures::default() };
     if equity.len() != times_ns.len() + 1 {
         return Figures::default();
@@ -63,7 +64,7 @@ pub fn figures(times_ns: &[i64], equity: &[f64], periods_per_year: f64) -> Figur
     let years = times_ns.len() as f64 / periods_per_year.max(1e-9);
     let cagr = if total_return > -1.0 { (total_return.ln_1p() / years).exp_m1() } else { -1.0 };
     let cagr = (years >= SHORTEST).then_some(cagr);
-    let daily = daily_returns(times_ns, equity);
+    let daily = daily_returns(times_ns, equity, zone);
     let span = last.saturating_sub(*first) as f64 / YEAR_NS;
     let days_per_year = if daily.len() > 1 && span > 0.0 { (daily.len() - 1) as f64 / span } else { 1.0 };
     let (max_drawdown, drawdown_bars, drawdown_days) = drawdown(times_ns, equity);
@@ -93,12 +94,12 @@ pub fn returns(equity: &[f64]) -> Vec<f64> {
     equity.windows(2).map(|pair| if pair[0] > 0.0 { pair[1] / pair[0] - 1.0 } else { 0.0 }).collect()
 }
 
-/// Returns per day (UTC) of an equity that goes on at the bars that start at `times_ns`.
-pub fn daily_returns(times_ns: &[i64], equity: &[f64]) -> Vec<f64> {
+/// Returns per day of `zone` of an equity that goes on at the bars that start at `times_ns`.
+pub fn daily_returns(times_ns: &[i64], equity: &[f64], zone: &Zone) -> Vec<f64> {
     let mut ends = vec![equity.first().copied().unwrap_or(1.0)];
     let mut day = None;
     for (ns, value) in times_ns.iter().zip(equity.iter().skip(1)) {
-        let today = Some(ns.div_euclid(DAY_NS));
+        let today = Some(zone.day(*ns));
         if day == today {
             ends.pop();
         }
@@ -200,7 +201,7 @@ mod tests {
     #[test]
     fn figures_by_hand() {
         let times: Vec<i64> = (0..4).map(|t| t * DAY_NS).collect();
-        let f = figures(&times, &[1.0, 1.1, 0.99, 0.99, 1.21], 4.0);
+        let f = figures(&times, &[1.0, 1.1, 0.99, 0.99, 1.21], 4.0, &Zone::default());
         assert!((f.total_return - 0.21).abs() < 1e-12 && (f.cagr.unwrap() - 0.21).abs() < 1e-12, "{f:?}");
         assert!((f.max_drawdown - 0.1).abs() < 1e-12);
         assert_eq!((f.drawdown_bars, f.drawdown_days, f.days), (2, 2.0, 4));
@@ -214,16 +215,19 @@ mod tests {
     }
 
     #[test]
-    fn days_are_those_of_utc_and_a_bar_of_none_is_none() {
+    fn days_are_those_of_the_zone_and_a_bar_of_none_is_none() {
         let times = [22 * HOUR, 23 * HOUR, 24 * HOUR, 25 * HOUR];
-        let daily = daily_returns(&times, &[1.0, 1.1, 1.2, 1.5, 1.8]);
+        let daily = daily_returns(&times, &[1.0, 1.1, 1.2, 1.5, 1.8], &Zone::default());
         assert!((daily[0] - 0.2).abs() < 1e-12 && (daily[1] - 0.5).abs() < 1e-12 && daily.len() == 2, "{daily:?}");
-        assert_eq!(figures(&[], &[1.0], 252.0), Figures::default());
-        let flat = figures(&times, &[1.0; 5], 252.0);
+        // two hours to the west all four are of one day
+        let west = daily_returns(&times, &[1.0, 1.1, 1.2, 1.5, 1.8], &Zone::ahead(-2 * 3600));
+        assert!((west[0] - 0.8).abs() < 1e-12 && west.len() == 1, "{west:?}");
+        assert_eq!(figures(&[], &[1.0], 252.0, &Zone::default()), Figures::default());
+        let flat = figures(&times, &[1.0; 5], 252.0, &Zone::default());
         assert_eq!((flat.sharpe, flat.sortino, flat.calmar, flat.probabilistic_sharpe), (0.0, 0.0, None, 0.5));
         // four bars of 252 say nothing of a year
         assert_eq!(flat.cagr, None);
-        let ruined = figures(&times, &[1.0, 0.5, 0.0, 0.0, 0.0], 4.0);
+        let ruined = figures(&times, &[1.0, 0.5, 0.0, 0.0, 0.0], 4.0, &Zone::default());
         assert_eq!((ruined.total_return, ruined.cagr, ruined.max_drawdown), (-1.0, Some(-1.0), 1.0));
     }
 

@@ -1,4 +1,4 @@
 #![no_main]
 #[path = "../inputs.rs"]
 mod inputs;
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| inputs::dbn(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| inputs::readers::dbn(bytes));

@@ -107,6 +107,7 @@ pub struct Dataset {
     feature_digest: String,
     content_digest: String,
     problems: Problems,
+    zone: String,
 }
 
 impl Dataset {
@@ -142,6 +143,16 @@ impl Dataset {
         let digests = [chosen.digest(), given];
         let dataset = Dataset::assemble(source, bars, chosen.names(), matrices, chosen.warm_up(), digests)?;
         Ok(Dataset { problems, ..dataset })
+    }
+
+    /// The same, whose days are those of `zone`, as the setting `data.zone` has it.
+    pub fn in_zone(self, zone: &str) -> Dataset {
+        Dataset { zone: zone.to_owned(), ..self }
+    }
+
+    /// The zone whose days its days are; empty for UTC.
+    pub fn zone(&self) -> &str {
+        &self.zone
     }
 
     /// What was met when the bars were read.
@@ -191,7 +202,8 @@ impl Dataset {
         }
         let (instruments, feature_names) = (instruments.into(), names.into());
         let problems = Problems::default();
-        Ok(Dataset { source, instruments, feature_names, feature_digest, content_digest, problems })
+        let zone = String::new();
+        Ok(Dataset { source, instruments, feature_names, feature_digest, content_digest, problems, zone })
     }
 
     /// The instruments, in the order in which every other list has them.

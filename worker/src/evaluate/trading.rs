@@ -252,6 +252,7 @@ pub fn fold_result(
         test: fold.test.span(dataset),
         periods_per_year,
         cost_rate: market.cost_rate(),
+        zone: dataset.zone().to_owned(),
         policy: calendar.track(&walks, periods_per_year),
         buy_and_hold: calendar.track(&holding, periods_per_year),
         random: random_band(market, &calendar, &chance, periods_per_year, streams),

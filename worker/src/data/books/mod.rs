@@ -5,8 +5,8 @@
 
 mod rebuild;
 
-use super::DataError;
 use super::readers::dbn::{Kind, LEVELS, Level, NO_LEVEL, Records, price};
+use super::{DataError, Place};
 use rebuild::Book;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -70,7 +70,8 @@ impl Books {
     }
 }
 
-/// Reads the books in the DBN file at `path`, `depth` levels of each side (at most 10 of MBP-10), by instrument.
+/// Reads the books in the DBN file at `path`, `depth` levels of each side (at most 10 of MBP-10), by instrument. Records
+/// that are not in the order of their receipt are refused.
 pub fn read(path: &Path, depth: usize) -> Result<Vec<Books>, DataError> {
     super::readers::with_dbn(path, |stream| take(stream, depth))
 }
@@ -80,7 +81,7 @@ fn take(stream: impl Read, depth: usize) -> Result<Vec<Books>, super::readers::d
     let mut all: BTreeMap<u32, (Books, Book)> = BTreeMap::new();
     let mut snapshot = vec![f64::NAN; depth * 4];
     let mut names: Vec<(u32, i64)> = Vec::new();
-    while let Some((record, _)) = records.next()? {
+    while let Some((record, number)) = records.next()? {
         let kind = record.kind();
         if !matches!(kind, Kind::Book | Kind::Order) {
             continue;
@@ -91,6 +92,13 @@ fn take(stream: impl Read, depth: usize) -> Result<Vec<Books>, super::readers::d
             names.push((instrument, ns));
             (Books { depth, ..Books::default() }, Book::default())
         });
+        // a book of a moment must not rest on what came later
+        if let Some(before) = books.time_ns.last().copied().filter(|before| ns < *before) {
+            let (at, before) = (super::moment(ns), super::moment(before));
+            let reason =
+                format!("it was received at {at}, before its predecessor of {before}; sort the file by receipt");
+            return Err((Place::Record(number), reason));
+        }
         let whole = match kind {
             Kind::Book => {
                 for (k, cell) in snapshot.chunks_exact_mut(4).enumerate() {

@@ -127,6 +127,50 @@ fn a_zone_moves_moments_without_one() {
 }
 
 #[test]
+fn a_place_moves_its_clocks_and_an_hour_that_is_there_twice_is_what_the_settings_say() {
+    // clocks were put back at 2 on 2023-11-05
+    let clocks = ["00:50", "01:20", "01:50", "01:20", "01:50", "02:20"];
+    let table = |clocks: &[&str]| {
+        let row = |clock: &&str| format!("2023-11-05 {clock},1,2,1,2,1\n");
+        format!("time,open,high,low,close,volume\n{}", clocks.iter().map(row).collect::<String>())
+    };
+    let place = "data.zone=America/New_York";
+    let of = |text: &str, more: &[&str]| {
+        bars_of("x.csv", text.as_bytes(), &[&[place], more].concat(), Problem::Gap)
+            .map(|(bars, _)| bars[0].start_ns.clone())
+    };
+    let refused = of(&table(&clocks), &[]).unwrap_err();
+    assert!(refused.contains("x.csv, row at line 3: ") && refused.contains("twice"), "{refused}");
+    let rising: Vec<i64> = (0..6).map(|k| 1_699_159_800_000_000_000 + k * 1_800_000_000_000).collect();
+    assert_eq!(of(&table(&clocks), &["data.repeated_hour=order"]).unwrap(), rising);
+    let mut backwards = clocks;
+    backwards.reverse();
+    // which way rows run is known from the second one on
+    let falling = format!("{}2023-11-05 00:20,1,2,1,2,1\n", table(&[&["02:50"], &backwards[..]].concat()));
+    let with_ends: Vec<i64> = (-1..7).map(|k| rising[0] + k * 1_800_000_000_000).collect();
+    assert_eq!(of(&falling, &["data.repeated_hour=order"]).unwrap(), with_ends);
+    let first = of(&table(&clocks[..3]), &["data.repeated_hour=first"]).unwrap();
+    assert_eq!(first, rising[..3]);
+    let second = of(&table(&clocks[3..]), &["data.repeated_hour=second"]).unwrap();
+    assert_eq!(second, rising[3..]);
+    let skipped = of("time,open,high,low,close,volume\n2024-03-10 02:30,1,2,1,2,1\n", &[]).unwrap_err();
+    assert!(skipped.contains("line 2: ") && skipped.contains("skipped when clocks were put forward"), "{skipped}");
+}
+
+#[test]
+fn daily_bars_of_a_place_have_no_holes_where_its_days_are_shorter() {
+    let days = |month: u32, days: std::ops::RangeInclusive<u32>| {
+        days.map(|day| format!("2024-{month:02}-{day:02},1,2,1,2,1\n")).collect::<String>()
+    };
+    let text = format!("{HEADER}{}", days(3, 1..=31));
+    for place in ["America/New_York", "Asia/Tokyo", "Europe/Berlin"] {
+        let zone = format!("data.zone={place}");
+        let (bars, holes) = bars_of("x.csv", text.as_bytes(), &[&zone], Problem::Gap).unwrap();
+        assert_eq!((bars[0].len(), bars[0].interval_ns, holes), (31, 86_400_000_000_000, 0), "{place}");
+    }
+}
+
+#[test]
 fn own_columns_are_features_and_must_be_there() {
     let text = "time,open,high,low,close,mood,luck\n2024-03-04,1,2,1,2,0.5,7\n2024-03-05,1,2,1,2,0.25,8\n2024-03-06,1,2,1,2,0,9\n";
     let folder = tempfile::tempdir().unwrap();
@@ -171,12 +215,14 @@ fn archives_patterns_and_members_are_read() {
 }
 
 /// A Parquet file of three bars, whose moments are in microseconds.
-fn made_parquet() -> Vec<u8> {
+fn made_parquet(is_utc: bool) -> Vec<u8> {
     use parquet::data_type::{DoubleType, Int64Type};
     use parquet::file::writer::SerializedFileWriter;
-    let schema = "message bars { required int64 time (TIMESTAMP(MICROS,true)); required double open; required double \
-                  high; required double low; required double close; required int64 volume; }";
-    let schema = std::sync::Arc::new(parquet::schema::parser::parse_message_type(schema).unwrap());
+    let schema = format!(
+        "message bars {{ required int64 time (TIMESTAMP(MICROS,{is_utc})); required double open; required double high; \
+         required double low; required double close; required int64 volume; }}"
+    );
+    let schema = std::sync::Arc::new(parquet::schema::parser::parse_message_type(&schema).unwrap());
     let mut bytes = Vec::new();
     let mut file = SerializedFileWriter::new(&mut bytes, schema, std::sync::Arc::default()).unwrap();
     let mut group = file.next_row_group().unwrap();
@@ -198,11 +244,16 @@ fn made_parquet() -> Vec<u8> {
 
 #[test]
 fn parquet_is_read_as_a_table_and_damage_never_panics() {
-    let whole = made_parquet();
+    let whole = made_parquet(true);
     let (bars, _) = bars_of("x.parquet", &whole, &[], Problem::Gap).unwrap();
     let expected = [1_709_562_600_000_000_000, 1_709_562_660_000_000_000, 1_709_562_720_000_000_000];
     assert_eq!((bars[0].symbol.as_str(), &bars[0].start_ns[..]), ("x", &expected[..]));
     assert_eq!((bars[0].close.clone(), bars[0].volume.clone()), (vec![11.0, 12.0, 13.0], vec![10.0, 11.0, 12.0]));
+    let place = ["data.zone=America/New_York"];
+    let (bars, _) = bars_of("x.parquet", &whole, &place, Problem::Gap).unwrap();
+    assert_eq!(bars[0].start_ns, expected, "moments of UTC");
+    let (bars, _) = bars_of("x.parquet", &made_parquet(false), &place, Problem::Gap).unwrap();
+    assert_eq!(bars[0].start_ns[0] - expected[0], 5 * 3_600_000_000_000, "what clocks show");
     let config = Config::default();
     for at in 4..whole.len() {
         let mut damaged = whole.clone();

@@ -7,12 +7,15 @@ use super::table::own_columns;
 use super::table::row::{Row, Taker};
 use super::when;
 use crate::data::{DataError, Place};
+use foxlaunch_shared::zone::Zone;
 use parquet::basic::{LogicalType, TimeUnit};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row as Record};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::io::Read;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
 
 /// Reads `source` row group by row group.
 pub(super) fn read(mut source: Source<'_>, collector: &mut Collector) -> Result<(), DataError> {
@@ -33,10 +36,17 @@ pub(super) fn read(mut source: Source<'_>, collector: &mut Collector) -> Result<
         return Err(collector.refused(Place::File, reason));
     }
     let names: Vec<String> = (0..schema.num_columns()).map(|i| schema.column(i).name().to_owned()).collect();
-    let nanoseconds: Vec<bool> = (0..schema.num_columns())
+    let moments: Vec<Option<Moment>> = (0..schema.num_columns())
         .map(|i| match schema.column(i).logical_type_ref() {
-            Some(LogicalType::Timestamp(time)) => matches!(time.unit, TimeUnit::NANOS),
-            _ => false,
+            Some(LogicalType::Timestamp(time)) => {
+                let unit_ns = match time.unit {
+                    TimeUnit::MILLIS => 1_000_000,
+                    TimeUnit::MICROS => 1_000,
+                    TimeUnit::NANOS => 1,
+                };
+                Some(Moment { unit_ns, is_utc: time.is_adjusted_to_u_t_c })
+            }
+            _ => None,
         })
         .collect();
     let found = layout(&names, &collector.config.data, &own_columns(collector));
@@ -52,7 +62,7 @@ pub(super) fn read(mut source: Source<'_>, collector: &mut Collector) -> Result<
         let place = Place::Record(number);
         let row = guarded(|| rows.next().transpose()).map_err(|reason| collector.refused(place, damaged(&reason)))?;
         let Some(record) = row else { break };
-        taker.take(&Cells { record: &record, nanoseconds: &nanoseconds }, place, collector)?;
+        taker.take(&Cells { record: &record, moments: &moments }, place, collector)?;
     }
     Ok(())
 }
@@ -63,8 +73,12 @@ fn damaged(reason: &str) -> String {
 
 /// What `read` gives, where the library's own checks of a damaged file may end in a panic.
 fn guarded<T>(read: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T, String> {
+    hush();
     let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match catch_unwind(AssertUnwindSafe(read)) {
+    GUARDED.set(true);
+    let result = catch_unwind(AssertUnwindSafe(read));
+    GUARDED.set(false);
+    match result {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(one_line(error.to_string())),
         Err(panic) => {
@@ -75,11 +89,38 @@ fn guarded<T>(read: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T, St
     }
 }
 
+thread_local! {
+    /// Whether this thread reads Parquet, and a panic becomes a refusal.
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Has panics of guarded threads told by their refusal alone: a damaged file is one line, and no trace of the stack.
+fn hush() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !GUARDED.get() {
+                usual(panic);
+            }
+        }));
+    });
+}
+
 /// A row of Parquet.
 struct Cells<'a> {
     record: &'a Record,
-    /// Which columns are moments in nanoseconds, which the library gives as plain numbers.
-    nanoseconds: &'a [bool],
+    /// What the schema says of columns that are moments.
+    moments: &'a [Option<Moment>],
+}
+
+/// A column of moments.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    /// Nanoseconds in its unit.
+    unit_ns: i64,
+    /// Whether it is UTC's, else what clocks show.
+    is_utc: bool,
 }
 
 impl Cells<'_> {
@@ -125,17 +166,18 @@ impl Row for Cells<'_> {
         self.number(i)
     }
 
-    fn moment(&self, i: usize, ahead: i64) -> Result<i64, String> {
-        let too_far = || "a moment is too far from 1970 for nanoseconds".to_owned();
-        match self.field(i) {
-            Some(Field::TimestampMillis(ms)) => ms.checked_mul(1_000_000).ok_or_else(too_far),
-            Some(Field::TimestampMicros(us)) => us.checked_mul(1_000).ok_or_else(too_far),
-            Some(Field::Long(ns)) if self.nanoseconds.get(i) == Some(&true) => Ok(*ns),
-            Some(Field::Date(days)) => {
-                let midnight = i64::from(*days).checked_mul(86_400_000_000_000);
-                midnight.and_then(|ns| ns.checked_sub(ahead * 1_000_000_000)).ok_or_else(too_far)
-            }
-            _ => when::parse_in(&self.text(i), ahead),
-        }
+    fn moment(&self, i: usize, zone: &Zone) -> Result<i64, String> {
+        let known = self.moments.get(i).copied().flatten();
+        // the library gives some as plain numbers
+        let (count, unit_ns) = match self.field(i) {
+            Some(Field::TimestampMillis(ms)) => (*ms, 1_000_000),
+            Some(Field::TimestampMicros(us)) => (*us, 1_000),
+            Some(Field::Long(count)) if known.is_some() => (*count, known.map_or(1, |moment| moment.unit_ns)),
+            Some(Field::Date(days)) => return zone.day_ns(i64::from(*days)),
+            _ => return when::parse_in(&self.text(i), zone),
+        };
+        let ns = count.checked_mul(unit_ns);
+        let ns = ns.ok_or_else(|| "a moment is too far from 1970 for nanoseconds".to_owned())?;
+        if known.is_none_or(|moment| moment.is_utc) { Ok(ns) } else { zone.utc_ns(ns) }
     }
 }

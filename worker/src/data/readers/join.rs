@@ -4,6 +4,7 @@ use super::intake::{Chunk, Taken};
 use super::{contracts, when};
 use crate::data::{Bars, DataError, Place, Problems};
 use foxlaunch_shared::config::{Config, Policy, Problem};
+use foxlaunch_shared::zone::Zone;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -75,7 +76,7 @@ impl<'a> Gathered<'a> {
 
     /// Counts the holes in `one`, and fills or refuses them where the settings say so.
     fn fill(&mut self, one: &mut Joined, source: &str) -> Result<(), DataError> {
-        let holes = holes(&one.bars);
+        let holes = holes(&one.bars, &self.config.data.zone());
         self.problems.add(Problem::Gap, holes.len() as u64);
         match self.config.cleaning.policy(Problem::Gap) {
             Policy::Drop => Ok(()),
@@ -124,22 +125,25 @@ impl<'a> Gathered<'a> {
 }
 
 /// Bars before which intervals have none, and how many. Of daily bars without any on a weekend, weekends are no holes;
-/// of shorter ones, nights are.
-pub(super) fn holes(bars: &Bars) -> Vec<(usize, usize)> {
+/// of shorter ones, nights are. Days are those of `zone`.
+pub(super) fn holes(bars: &Bars, zone: &Zone) -> Vec<(usize, usize)> {
     let interval = bars.interval_ns;
     if interval <= 0 {
         return Vec::new();
     }
     // day 0 was a Thursday
     let is_weekend = |day: i64| matches!((day + 3).rem_euclid(7), 5 | 6);
-    let weekdays_only = interval == DAY && !bars.start_ns.iter().any(|ns| is_weekend(ns.div_euclid(DAY)));
+    let weekdays_only = interval == DAY && !bars.start_ns.iter().any(|ns| is_weekend(zone.day(*ns)));
     let missing = |a: i64, b: i64| -> usize {
-        let steps = b.saturating_sub(a) / interval;
-        if !weekdays_only {
-            return usize::try_from(steps - 1).unwrap_or(0);
+        if interval != DAY {
+            return usize::try_from(b.saturating_sub(a) / interval - 1).unwrap_or(0);
         }
-        let (a, b) = (a.div_euclid(DAY), b.div_euclid(DAY));
-        if b - a > 366 { (b - a) as usize } else { (a + 1..b).filter(|day| !is_weekend(*day)).count() }
+        // a day has 23 to 25 hours, where clocks are put forward and back
+        let (a, b) = (zone.day(a), zone.day(b));
+        if !weekdays_only || b - a > 366 {
+            return usize::try_from(b - a - 1).unwrap_or(0);
+        }
+        (a + 1..b).filter(|day| !is_weekend(*day)).count()
     };
     let found = bars.start_ns.windows(2).enumerate().map(|(t, pair)| (t + 1, missing(pair[0], pair[1])));
     found.filter(|(_, many)| *many > 0).collect()

@@ -59,7 +59,7 @@ pub fn load(config: &Config) -> Result<Dataset, DataError> {
         config.data.path.clone()
     };
     let (joined, problems) = gathered.join(&source)?;
-    Dataset::chosen(source, joined, &config.features.columns, problems)
+    Ok(Dataset::chosen(source, joined, &config.features.columns, problems)?.in_zone(&config.data.zone))
 }
 
 /// Reads `bytes` as the content of a file called `name`, under `config`: what a fuzzer calls. Bars over all instruments.

@@ -5,12 +5,12 @@ use super::{file, paths, when};
 use crate::data::{Bars, DataError};
 use foxlaunch_shared::answers::{DataReport, InstrumentReport};
 use foxlaunch_shared::config::Config;
+use foxlaunch_shared::zone::Zone;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Points of a chart of closes.
 const CHART: usize = 60;
-const DAY: i64 = 86_400_000_000_000;
 
 /// A report on each file that `text` means, in order, up to and with the first that is refused.
 pub fn survey(text: &str, config: &Config) -> Vec<Result<DataReport, DataError>> {
@@ -55,8 +55,9 @@ fn report(path: &Path, config: &Config) -> Result<DataReport, DataError> {
         gathered.add(path, taken);
         let (joined, all) = gathered.join(&path.display().to_string())?;
         problems = all;
+        let zone = config.data.zone();
         report.bars = joined.iter().map(|one| one.bars.len() as u64).sum();
-        report.details = joined.iter().map(|one| detail(&one.bars)).collect();
+        report.details = joined.iter().map(|one| detail(&one.bars, &zone)).collect();
         let bars = || joined.iter().map(|one| &one.bars);
         report.first = bars().filter_map(|b| b.start_ns.first()).min().map(|ns| when::format(*ns));
         report.last = bars().filter_map(|b| b.start_ns.last()).max().map(|ns| when::format(*ns));
@@ -66,16 +67,16 @@ fn report(path: &Path, config: &Config) -> Result<DataReport, DataError> {
     Ok(report)
 }
 
-fn detail(bars: &Bars) -> InstrumentReport {
+fn detail(bars: &Bars, zone: &Zone) -> InstrumentReport {
     let n = bars.len();
-    let days: BTreeSet<i64> = bars.start_ns.iter().map(|ns| ns.div_euclid(DAY)).collect();
+    let days: BTreeSet<i64> = bars.start_ns.iter().map(|ns| zone.day(*ns)).collect();
     let points = n.min(CHART);
     InstrumentReport {
         symbol: bars.symbol.clone(),
         bars: n as u64,
         first: bars.start_ns.first().map(|ns| when::format(*ns)),
         last: bars.start_ns.last().map(|ns| when::format(*ns)),
-        gaps: holes(bars).len() as u64,
+        gaps: holes(bars, zone).len() as u64,
         sessions: days.len() as u64,
         chart: (0..points).map(|k| bars.close[(k + 1) * n / points - 1]).collect(),
     }

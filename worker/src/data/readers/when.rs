@@ -1,6 +1,8 @@
 //! Moments as text and as nanoseconds since 1970, UTC. A moment without a zone is taken as UTC, or as the caller says.
 
 use foxlaunch_shared::date::Date;
+use foxlaunch_shared::zone::Zone;
+
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
@@ -9,14 +11,36 @@ const DAY: i64 = 86_400 * SECOND;
 /// since 1970, told apart by their size.
 #[cfg(test)]
 pub(super) fn parse(text: &str) -> Result<i64, String> {
-    parse_in(text, 0)
+    parse_in(text, &Zone::default())
 }
 
-/// As [`parse`], where a moment without a zone is `ahead` seconds ahead of UTC.
-pub(super) fn parse_in(text: &str, ahead: i64) -> Result<i64, String> {
+/// What a text says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    /// A moment.
+    Moment(i64),
+    /// What clocks show, in nanoseconds as if they were UTC's.
+    Clock(i64),
+    /// A day, in days since 1970.
+    Day(i64),
+}
+
+impl Said {
+    /// A time of day on a day, of a zone that is so many seconds ahead of UTC, if it has one.
+    fn clock(days: i64, ns: i64, ahead: Option<i64>) -> Option<Said> {
+        let local = days.checked_mul(DAY)?.checked_add(ns)?;
+        Some(match ahead {
+            Some(ahead) => Said::Moment(local.checked_sub(ahead * SECOND)?),
+            None => Said::Clock(local),
+        })
+    }
+}
+
+/// As [`parse`], where a moment without a zone is of `zone`.
+pub(super) fn parse_in(text: &str, zone: &Zone) -> Result<i64, String> {
     let text = text.trim();
     let read = || {
-        if let Some(stamp) = stamp(text, ahead) {
+        if let Some(stamp) = stamp(text) {
             return stamp;
         }
         let (days, rest) = named_month(text).or_else(|| {
@@ -26,12 +50,21 @@ pub(super) fn parse_in(text: &str, ahead: i64) -> Result<i64, String> {
             };
             Some((date_days(date)?, rest))
         })?;
-        let (ns, zone) = if rest.is_empty() { (0, None) } else { clock_ns(rest)? };
-        days.checked_mul(DAY)?.checked_add(ns)?.checked_sub(zone.unwrap_or(ahead) * SECOND)
+        if rest.is_empty() {
+            return Some(Said::Day(days));
+        }
+        let (ns, ahead) = clock_ns(rest)?;
+        Said::clock(days, ns, ahead)
     };
-    read().ok_or_else(|| {
+    let said = read().ok_or_else(|| {
         format!("{text:?} is no moment that is read; write 2024-03-01, 2024-03-01 14:30:00 or nanoseconds since 1970")
-    })
+    });
+    let moment = match said? {
+        Said::Moment(ns) => Ok(ns),
+        Said::Clock(local) => zone.utc_ns(local),
+        Said::Day(days) => zone.day_ns(days),
+    };
+    moment.map_err(|reason| format!("{text:?}: {reason}"))
 }
 
 /// A date with its month's name in English, and what follows it: Mar 1, 2024 or 1-Mar-2024; of two digits of a year, 69 to
@@ -72,7 +105,7 @@ fn named_month(text: &str) -> Option<(i64, &str)> {
 }
 
 /// Text without any mark of a date: a number since 1970, or digits run together. `None` for other text.
-fn stamp(text: &str, ahead: i64) -> Option<Option<i64>> {
+fn stamp(text: &str) -> Option<Option<Said>> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
     if !digits(whole) || !digits(fraction) || whole.is_empty() {
@@ -80,13 +113,11 @@ fn stamp(text: &str, ahead: i64) -> Option<Option<i64>> {
     }
     let century = whole.starts_with("19") || whole.starts_with("20");
     if century && fraction.is_empty() && whole.len() == 8 {
-        return Some(date_days(whole).and_then(|d| d.checked_mul(DAY)?.checked_sub(ahead * SECOND)));
+        return Some(date_days(whole).map(Said::Day));
     }
     if century && fraction.is_empty() && whole.len() == 14 {
         let (days, ns) = (date_days(&whole[..8]), clock_ns(&whole[8..]));
-        let read =
-            days.zip(ns).and_then(|(d, (ns, _))| d.checked_mul(DAY)?.checked_add(ns)?.checked_sub(ahead * SECOND));
-        return Some(read);
+        return Some(days.zip(ns).and_then(|(days, (ns, _))| Said::clock(days, ns, None)));
     }
     let Ok(number) = whole.parse::<i64>() else { return Some(None) };
     // each unit covers 1973 to 5138 or more
@@ -97,7 +128,7 @@ fn stamp(text: &str, ahead: i64) -> Option<Option<i64>> {
         _ => 1,
     };
     let part = format!("{fraction:0<9.9}").parse::<i64>().unwrap_or(0) / (SECOND / unit);
-    Some(number.checked_mul(unit).and_then(|ns| ns.checked_add(part)))
+    Some(number.checked_mul(unit).and_then(|ns| ns.checked_add(part)).map(Said::Moment))
 }
 
 /// Days since 1970 of a date.
@@ -217,15 +248,34 @@ mod tests {
             assert_eq!(parse(text), parse("2024-03-04"), "{text}");
         }
         assert_eq!(parse("3-Jan-99"), parse("1999-01-03"));
-        assert_eq!(parse_in("2024-03-04 09:30", -5 * 3600), Ok(expected));
-        assert_eq!(parse_in("20240304093000", -5 * 3600), Ok(expected));
-        assert_eq!(parse_in("2024-03-04 14:30Z", -5 * 3600), Ok(expected));
-        assert_eq!(parse_in("1709562600", -5 * 3600), Ok(expected));
+        let west = Zone::ahead(-5 * 3600);
+        assert_eq!(parse_in("2024-03-04 09:30", &west), Ok(expected));
+        assert_eq!(parse_in("20240304093000", &west), Ok(expected));
+        assert_eq!(parse_in("2024-03-04 14:30Z", &west), Ok(expected));
+        assert_eq!(parse_in("1709562600", &west), Ok(expected));
         assert_eq!(parse("2024-02-29"), Ok(19_782 * DAY));
         assert_eq!(parse("20240229"), Ok(19_782 * DAY));
         assert_eq!(parse("1969-12-31 23:59:59.5"), Ok(-SECOND / 2));
         assert_eq!(parse("1709562600.123456789"), Ok(expected + 123_456_789));
         assert_eq!(parse("1709562600000.5"), Ok(expected + 500_000));
+    }
+
+    #[test]
+    fn a_place_has_its_clocks() {
+        let place = Zone::parse("America/New_York").unwrap();
+        let both = |text: &str, utc: &str| assert_eq!(parse_in(text, &place), parse(utc), "{text}");
+        both("2024-03-08 09:30", "2024-03-08 14:30");
+        both("2024-03-11 09:30", "2024-03-11 13:30");
+        both("20240311093000", "2024-03-11 13:30");
+        both("3/11/2024", "2024-03-11 04:00");
+        both("20240311", "2024-03-11 04:00");
+        both("Mar 11, 2024 09:30", "2024-03-11 13:30");
+        both("2024-03-11 09:30-05:00", "2024-03-11 14:30");
+        both("2024-11-03 01:30-04:00", "2024-11-03 05:30");
+        let skipped = parse_in("2024-03-10 02:30", &place).unwrap_err();
+        assert!(skipped.starts_with("\"2024-03-10 02:30\": this time of day was skipped"), "{skipped}");
+        let twice = parse_in("2024-11-03 01:30", &place).unwrap_err();
+        assert!(twice.contains("twice") && twice.contains("America/New_York"), "{twice}");
     }
 
     #[test]

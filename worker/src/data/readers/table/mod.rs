@@ -9,6 +9,7 @@ use super::{file, when};
 use crate::data::{DataError, Place};
 use columns::{Layout, Shape, bare_layout, layout};
 use csv::ByteRecord;
+use foxlaunch_shared::zone::Zone;
 use number::Numbers;
 use row::{Row, Taker};
 use std::borrow::Cow;
@@ -140,8 +141,8 @@ impl Row for Text<'_> {
         self.numbers.parse_volume(&self.text(i))
     }
 
-    fn moment(&self, i: usize, ahead: i64) -> Result<i64, String> {
-        when::parse_in(&self.text(i), ahead)
+    fn moment(&self, i: usize, zone: &Zone) -> Result<i64, String> {
+        when::parse_in(&self.text(i), zone)
     }
 }
 
@@ -158,8 +159,8 @@ fn bare(cells: &[String], name: &Path, numbers: Numbers, collector: &Collector) 
     if !own_columns(collector).is_empty() {
         return None;
     }
-    let zone = collector.config.data.zone_seconds();
-    let is_time = |cell: &str| when::parse_in(cell, zone).is_ok();
+    let zone = collector.config.data.zone();
+    let is_time = |cell: &str| when::parse_in(cell, &zone).is_ok();
     bare_layout(cells, row::day_in_name(name), is_time, |cell| numbers.parse(cell).is_some())
 }
 

@@ -5,6 +5,7 @@ use super::super::when;
 use super::columns::{Group, Layout, Shape, Time};
 use crate::data::{DataError, Place};
 use foxlaunch_shared::config::{Policy, Problem};
+use foxlaunch_shared::zone::{Repeated, Zone};
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -21,14 +22,57 @@ pub(in super::super) trait Row {
     fn number(&self, i: usize) -> Option<f64>;
     /// The same for a volume.
     fn volume(&self, i: usize) -> Option<f64>;
-    /// A cell as a moment; one without a zone is `ahead` seconds ahead of UTC.
-    fn moment(&self, i: usize, ahead: i64) -> Result<i64, String>;
+    /// A cell as a moment; one without a zone is of `zone`.
+    fn moment(&self, i: usize, zone: &Zone) -> Result<i64, String>;
+}
+
+/// Tells by the rows before which of two moments a time of day means that clocks show twice.
+struct Twice {
+    /// The zone in which it means the second one.
+    second: Zone,
+    last: Option<i64>,
+    /// Whether the rows run backwards in time.
+    falls: bool,
+}
+
+impl Twice {
+    fn new(second: Zone) -> Twice {
+        Twice { second, last: None, falls: false }
+    }
+
+    /// Of rising rows the first moment, unless it lies before the last row; of falling ones the other way round.
+    fn choose(&mut self, first: i64, second: i64) -> i64 {
+        let chosen = match self.last {
+            Some(last) if self.falls => {
+                if second > last {
+                    first
+                } else {
+                    second
+                }
+            }
+            Some(last) => {
+                if first < last {
+                    second
+                } else {
+                    first
+                }
+            }
+            None => first,
+        };
+        if let Some(last) = self.last.filter(|last| first == second && *last != chosen) {
+            self.falls = chosen < last;
+        }
+        self.last = Some(chosen);
+        chosen
+    }
 }
 
 /// Takes the rows of one table.
 pub(in super::super) struct Taker {
     layout: Layout,
-    zone: i64,
+    zone: Zone,
+    /// Which of two is meant where clocks show a time twice, if the rows' order says it.
+    twice: Option<Twice>,
     /// The instrument where no column names it, as a number of the collector's.
     alone: usize,
     /// The instruments of a table with several side by side.
@@ -58,8 +102,10 @@ impl Taker {
             _ if layout.symbol.is_none() => alone = collector.instrument(&stem),
             _ => {}
         }
-        let zone = collector.config.data.zone_seconds();
-        Taker { own: vec![0.0; layout.own.len()], layout, zone, alone, groups }
+        let zone = collector.config.data.zone();
+        let by_order = collector.config.data.repeated_hour == "order";
+        let twice = by_order.then(|| Twice::new(zone.clone().with_repeated(Repeated::Second)));
+        Taker { own: vec![0.0; layout.own.len()], layout, zone, twice, alone, groups }
     }
 
     /// Takes the row at `place`.
@@ -75,7 +121,15 @@ impl Taker {
             collector.judge(Problem::Unreadable, place, reason)?;
             return Ok(());
         }
-        let start_ns = match self.moment(row) {
+        let read = self.moment(row, &self.zone).and_then(|first| match &self.twice {
+            Some(twice) => Ok((first, self.moment(row, &twice.second)?)),
+            None => Ok((first, first)),
+        });
+        let read = read.map(|(first, second)| match &mut self.twice {
+            Some(twice) => twice.choose(first, second),
+            None => first,
+        });
+        let start_ns = match read {
             Ok(ns) => ns,
             Err(reason) => {
                 collector.judge(Problem::Unreadable, place, || reason)?;
@@ -123,17 +177,15 @@ impl Taker {
         }
     }
 
-    fn moment(&self, row: &impl Row) -> Result<i64, String> {
+    fn moment(&self, row: &impl Row, zone: &Zone) -> Result<i64, String> {
         match self.layout.time {
-            Time::Column(i) => row.moment(i, self.zone),
-            Time::DateAndClock(date, clock) => {
-                when::parse_in(&format!("{} {}", row.text(date), row.text(clock)), self.zone)
-            }
+            Time::Column(i) => row.moment(i, zone),
+            Time::DateAndClock(date, clock) => when::parse_in(&format!("{} {}", row.text(date), row.text(clock)), zone),
             Time::OfDay(i, day_ns) => {
                 let text = row.text(i);
                 let ms = text.parse::<u32>().ok().filter(|ms| *ms < 86_400_000);
                 let ms = ms.ok_or_else(|| format!("{text:?} are no milliseconds of a day"))?;
-                Ok(day_ns + i64::from(ms) * 1_000_000 - self.zone * 1_000_000_000)
+                zone.utc_ns(day_ns + i64::from(ms) * 1_000_000)
             }
         }
     }
@@ -275,7 +327,7 @@ fn symbol_in_name(path: &Path) -> String {
 pub(super) fn day_in_name(path: &Path) -> Option<i64> {
     let stem = stem(path);
     let (day, _) = stem.split_once('_')?;
-    (day.len() == 8 && day.bytes().all(|b| b.is_ascii_digit())).then(|| when::parse_in(day, 0).ok())?
+    (day.len() == 8 && day.bytes().all(|b| b.is_ascii_digit())).then(|| when::parse_in(day, &Zone::default()).ok())?
 }
 
 /// The file's name without its ending.
