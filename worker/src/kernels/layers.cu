@@ -38,9 +38,9 @@ struct Products {
 #define BY_WEIGHT 2
 #define BY_BIAS 3
 
-__device__ float slope(float dy, const float *output, u32 at, u32 activation) {
+// f'(z) dy by the layer's output y.
+__device__ float slope(float dy, float y, u32 activation) {
     if (activation == 0) return dy;
-    float y = output[at];
     if (activation == 1) return y > 0.0f ? dy : 0.0f;
     return dy * (1.0f - y * y);
 }
@@ -61,34 +61,74 @@ __device__ void add_term(float *sums, const float *left, float right) {
     sums[3] = fmaf(rows.w, right, sums[3]);
 }
 
-// This thread's share of the terms from k0 on: of the left side, and of the right. Each side is read along its rows in
-// memory: along k, or along the result's rows or columns.
+// This thread's share of the terms of a part, as it comes from memory: nothing looks at it before all of it is on its way,
+// so that one part costs one wait, not one for each number.
+struct Terms {
+    float left[EACH], output[EACH], right[EACH], sigma[EACH], noise[EACH][2];
+};
+
+// Where a thread's term `i` of the part from k0 on stands, on the left and on the right, and whether it is there. Each side
+// is read along its rows in memory: along k, or along the result's rows or columns.
+template <int KIND> __device__ bool left_at(const Product &p, u32 row0, u32 k0, int i, u32 &at) {
+    const u32 tx = threadIdx.x, other = threadIdx.y + i * ROWS, rows = (u32)p.rows, depth = (u32)p.depth;
+    const u32 row = row0 + (KIND == BY_WEIGHT ? tx : other), k = k0 + (KIND == BY_WEIGHT ? other : tx);
+    const bool inside = row < rows && k < depth;
+    at = inside ? (KIND == BY_WEIGHT ? k * rows + row : row * depth + k) : 0;
+    return inside;
+}
+
+template <int KIND> __device__ bool right_at(const Product &p, u32 column0, u32 k0, int i, u32 &column, u32 &k) {
+    const u32 tx = threadIdx.x, other = threadIdx.y + i * ROWS;
+    column = column0 + (KIND == FORWARD ? other : tx), k = k0 + (KIND == FORWARD ? tx : other);
+    const bool inside = column < (u32)p.columns && k < (u32)p.depth;
+    if (!inside) column = k = 0;
+    return inside;
+}
+
+template <int KIND> __device__ void read_terms(const Product &p, u32 row0, u32 column0, u32 k0, Terms &terms) {
+    u32 at, column, k;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        left_at<KIND>(p, row0, k0, i, at);
+        terms.left[i] = p.left[at];
+        right_at<KIND>(p, column0, k0, i, column, k);
+        terms.right[i] = p.right[KIND == FORWARD ? column * (u32)p.depth + k : k * (u32)p.columns + column];
+    }
+    if (KIND != FORWARD && p.activation != 0) {
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            left_at<KIND>(p, row0, k0, i, at);
+            terms.output[i] = p.output[at];
+        }
+    }
+    if (KIND != BY_WEIGHT && p.noise_out) {
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            right_at<KIND>(p, column0, k0, i, column, k);
+            terms.sigma[i] = p.sigma[KIND == FORWARD ? column * (u32)p.depth + k : k * (u32)p.columns + column];
+            terms.noise[i][0] = p.noise_out[KIND == FORWARD ? column : k];
+            terms.noise[i][1] = p.noise_in[KIND == FORWARD ? k : column];
+        }
+    }
+}
+
+// Puts a part into shared memory: dz, and weights with their noise.
 template <int KIND>
-__device__ void read_terms(const Product &p, u32 row0, u32 column0, u32 k0, float *left, float *right) {
+__device__ void share_terms(const Product &p, u32 row0, u32 column0, u32 k0, const Terms &terms, Room &room, u32 turn) {
     const u32 tx = threadIdx.x, ty = threadIdx.y;
-    const u32 rows = (u32)p.rows, columns = (u32)p.columns, depth = (u32)p.depth, activation = (u32)p.activation;
+    u32 at, column, k;
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         u32 other = ty + i * ROWS;
-        u32 row = KIND == BY_WEIGHT ? row0 + tx : row0 + other, k = KIND == BY_WEIGHT ? k0 + other : k0 + tx;
-        u32 at = KIND == BY_WEIGHT ? k * rows + row : row * depth + k;
-        left[i] = 0.0f;
-        if (row < rows && k < depth) {
-            float value = p.left[at];
-            left[i] = KIND == FORWARD ? value : slope(value, p.output, at, activation);
-        }
-        u32 column = KIND == FORWARD ? column0 + other : column0 + tx;
-        k = KIND == FORWARD ? k0 + tx : k0 + other;
-        at = KIND == FORWARD ? column * depth + k : k * columns + column;
-        right[i] = 0.0f;
-        if (column < columns && k < depth) {
-            float value = p.right[at];
-            if (KIND != BY_WEIGHT && p.noise_out) {
-                u32 output = KIND == FORWARD ? column : k, input = KIND == FORWARD ? k : column;
-                value += p.sigma[at] * (p.noise_out[output] * p.noise_in[input]);
-            }
-            right[i] = value;
-        }
+        float left = terms.left[i], right = terms.right[i];
+        if (KIND != FORWARD) left = slope(left, terms.output[i], (u32)p.activation);
+        if (KIND != BY_WEIGHT && p.noise_out) right += terms.sigma[i] * (terms.noise[i][0] * terms.noise[i][1]);
+        if (!left_at<KIND>(p, row0, k0, i, at)) left = 0.0f;
+        if (!right_at<KIND>(p, column0, k0, i, column, k)) right = 0.0f;
+        if (KIND == BY_WEIGHT) room.a[turn][other][tx] = left;
+        else room.a[turn][tx][other] = left;
+        if (KIND == FORWARD) room.b[turn][tx][other] = right;
+        else room.b[turn][other][tx] = right;
     }
 }
 
@@ -98,8 +138,10 @@ template <int KIND> __device__ void tile_of(const Product &p, Room &room, u32 ti
     const u32 rows = (u32)p.rows, columns = (u32)p.columns, depth = (u32)p.depth;
     const u32 across = (columns + TILE - 1) / TILE, row0 = tile / across * TILE, column0 = tile % across * TILE;
     const u32 column = column0 + tx, first_row = row0 + ty * EACH;
-    float left[EACH], right[EACH], sums[EACH] = {0.0f, 0.0f, 0.0f, 0.0f};
-    read_terms<KIND>(p, row0, column0, 0, left, right);
+    if (depth == 0) return;
+    Terms part;
+    float sums[EACH] = {0.0f, 0.0f, 0.0f, 0.0f};
+    read_terms<KIND>(p, row0, column0, 0, part);
     if (column < columns) {
         if (KIND == FORWARD) {
             float start = p.bias[column];
@@ -113,16 +155,9 @@ template <int KIND> __device__ void tile_of(const Product &p, Room &room, u32 ti
         }
     }
     for (u32 k0 = 0, turn = 0; k0 < depth; k0 += TILE, turn ^= 1) {
-#pragma unroll
-        for (int i = 0; i < EACH; i++) {
-            u32 other = ty + i * ROWS;
-            if (KIND == BY_WEIGHT) room.a[turn][other][tx] = left[i];
-            else room.a[turn][tx][other] = left[i];
-            if (KIND == FORWARD) room.b[turn][tx][other] = right[i];
-            else room.b[turn][other][tx] = right[i];
-        }
+        share_terms<KIND>(p, row0, column0, k0, part, room, turn);
         __syncthreads();
-        if (k0 + TILE < depth) read_terms<KIND>(p, row0, column0, k0 + TILE, left, right);
+        if (k0 + TILE < depth) read_terms<KIND>(p, row0, column0, k0 + TILE, part);
         u32 terms = depth - k0;
         if (terms >= TILE) {
 #pragma unroll
@@ -153,29 +188,41 @@ __device__ void bias_of(const Product &p, Room &room, u32 tile) {
     const u32 output = tile * TILE + tx;
     const bool inside = output < columns;
     float sum = inside && p.add ? p.result[output] : 0.0f;
-    float values[EACH * 2];
     for (u32 k0 = 0, turn = 0; k0 < depth + 2 * TILE; k0 += 2 * TILE, turn ^= 1) {
         // the part before this one is summed while this one is on its way
+        float values[EACH * 2], outputs[EACH * 2];
 #pragma unroll
         for (int i = 0; i < EACH * 2; i++) {
-            u32 k = k0 + ty + i * ROWS, at = k * columns + output;
-            values[i] = inside && k < depth ? slope(p.left[at], p.output, at, (u32)p.activation) : 0.0f;
+            u32 k = k0 + ty + i * ROWS;
+            values[i] = p.left[inside && k < depth ? k * columns + output : 0];
+        }
+        if (p.activation != 0) {
+#pragma unroll
+            for (int i = 0; i < EACH * 2; i++) {
+                u32 k = k0 + ty + i * ROWS;
+                outputs[i] = p.output[inside && k < depth ? k * columns + output : 0];
+            }
         }
         if (k0 > 0 && ty == 0) {
             u32 terms = depth - (k0 - 2 * TILE);
             const float *part = &room.a[turn ^ 1][0][0], *behind = &room.b[turn ^ 1][0][0];
-#pragma unroll 16
-            for (int k = 0; k < TILE; k++)
-                if (k < terms) sum += part[k * TILE + tx];
-#pragma unroll 16
-            for (int k = 0; k < TILE; k++)
-                if (k + TILE < terms) sum += behind[k * TILE + tx];
+#pragma unroll
+            for (int k = 0; k < TILE; k++) {
+                float term = part[k * TILE + tx];
+                if (k < terms) sum += term;
+            }
+#pragma unroll
+            for (int k = 0; k < TILE; k++) {
+                float term = behind[k * TILE + tx];
+                if (k + TILE < terms) sum += term;
+            }
         }
 #pragma unroll
         for (int i = 0; i < EACH * 2; i++) {
             u32 k = ty + i * ROWS;
-            if (k < TILE) (&room.a[turn][0][0])[k * TILE + tx] = values[i];
-            else (&room.b[turn][0][0])[(k - TILE) * TILE + tx] = values[i];
+            float value = slope(values[i], outputs[i], (u32)p.activation);
+            if (k < TILE) (&room.a[turn][0][0])[k * TILE + tx] = value;
+            else (&room.b[turn][0][0])[(k - TILE) * TILE + tx] = value;
         }
         __syncthreads();
     }

@@ -50,10 +50,11 @@ impl QLoss {
         }
         let kernel = function(stream, "q_loss")?;
         let (actions, atoms) = (self.actions as u32, self.atoms as u32);
+        let words = 3 * actions * atoms + 4 * atoms + 3 * actions;
         let config = LaunchConfig {
             grid_dim: (self.rows as u32, 1, 1),
-            block_dim: (32, 1, 1),
-            shared_mem_bytes: 5 * atoms * size_of::<f32>() as u32,
+            block_dim: (256, 1, 1),
+            shared_mem_bytes: words * size_of::<f32>() as u32,
         };
         let mut launch = stream.launch_builder(&kernel);
         launch.arg(outputs.now).arg(outputs.choice).arg(outputs.next).arg(meta).arg(gradient).arg(costs);
