@@ -2,10 +2,14 @@
 // host has one (kernels/matrix), and nowhere else. Each element of a product is one sum in the order of its terms, as on
 // the host, so linear layers give the host's bits.
 
-#define TILE 32
-#define ROWS 8  // rows of threads: 32 x 8, each of which computes four rows of a column
-#define EACH 4
-#define MOST 12 // products of a launch
+// A block computes 16 rows and 32 columns of a result: it is bound by reading shared memory, so small parts on many
+// multiprocessors are quicker than large ones on few. 32 x 4 threads, each of which computes four rows of a column.
+#define TILE 32  // columns, and terms that are summed at a time
+#define TALL 16  // rows
+#define ROWS 4   // of threads
+#define EACH 4   // rows of a thread; also terms of the left side that it reads
+#define RIGHT 8  // terms of the right side that it reads
+#define MOST 12  // products of a launch
 
 // One product of a grouped launch. Fields as in kernels/layers.rs.
 struct Product {
@@ -48,7 +52,7 @@ __device__ float slope(float dy, float y, u32 activation) {
 // What a block shares: terms `k` to `k` + 31 of its rows and columns, twice, so that one part is read while another is
 // summed. Rows by term, so that four of a term are read at once.
 struct Room {
-    __align__(16) float a[2][TILE][TILE + 4];
+    __align__(16) float a[2][TILE][TALL + 4];
     float b[2][TILE][TILE + 1];
 };
 
@@ -64,14 +68,23 @@ __device__ void add_term(float *sums, const float *left, float right) {
 // This thread's share of the terms of a part, as it comes from memory: nothing looks at it before all of it is on its way,
 // so that one part costs one wait, not one for each number.
 struct Terms {
-    float left[EACH], output[EACH], right[EACH], sigma[EACH], noise[EACH][2];
+    float left[EACH], output[EACH], right[RIGHT], sigma[RIGHT], noise[RIGHT][2];
 };
+
+// The row and the term, both within the part, of a thread's number `i` of the left side.
+template <int KIND> __device__ u32 left_row(int i) {
+    return KIND == BY_WEIGHT ? threadIdx.x % TALL : threadIdx.y + i * ROWS;
+}
+
+template <int KIND> __device__ u32 left_term(int i) {
+    return KIND == BY_WEIGHT ? threadIdx.y * 2 + threadIdx.x / TALL + i * 2 * ROWS : threadIdx.x;
+}
 
 // Where a thread's term `i` of the part from k0 on stands, on the left and on the right, and whether it is there. Each side
 // is read along its rows in memory: along k, or along the result's rows or columns.
 template <int KIND> __device__ bool left_at(const Product &p, u32 row0, u32 k0, int i, u32 &at) {
-    const u32 tx = threadIdx.x, other = threadIdx.y + i * ROWS, rows = (u32)p.rows, depth = (u32)p.depth;
-    const u32 row = row0 + (KIND == BY_WEIGHT ? tx : other), k = k0 + (KIND == BY_WEIGHT ? other : tx);
+    const u32 rows = (u32)p.rows, depth = (u32)p.depth;
+    const u32 row = row0 + left_row<KIND>(i), k = k0 + left_term<KIND>(i);
     const bool inside = row < rows && k < depth;
     at = inside ? (KIND == BY_WEIGHT ? k * rows + row : row * depth + k) : 0;
     return inside;
@@ -85,14 +98,21 @@ template <int KIND> __device__ bool right_at(const Product &p, u32 column0, u32 
     return inside;
 }
 
+template <int KIND> __device__ u32 right_place(const Product &p, u32 column, u32 k) {
+    return KIND == FORWARD ? column * (u32)p.depth + k : k * (u32)p.columns + column;
+}
+
 template <int KIND> __device__ void read_terms(const Product &p, u32 row0, u32 column0, u32 k0, Terms &terms) {
     u32 at, column, k;
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
         left_at<KIND>(p, row0, k0, i, at);
         terms.left[i] = p.left[at];
+    }
+#pragma unroll
+    for (int i = 0; i < RIGHT; i++) {
         right_at<KIND>(p, column0, k0, i, column, k);
-        terms.right[i] = p.right[KIND == FORWARD ? column * (u32)p.depth + k : k * (u32)p.columns + column];
+        terms.right[i] = p.right[right_place<KIND>(p, column, k)];
     }
     if (KIND != FORWARD && p.activation != 0) {
 #pragma unroll
@@ -103,9 +123,9 @@ template <int KIND> __device__ void read_terms(const Product &p, u32 row0, u32 c
     }
     if (KIND != BY_WEIGHT && p.noise_out) {
 #pragma unroll
-        for (int i = 0; i < EACH; i++) {
+        for (int i = 0; i < RIGHT; i++) {
             right_at<KIND>(p, column0, k0, i, column, k);
-            terms.sigma[i] = p.sigma[KIND == FORWARD ? column * (u32)p.depth + k : k * (u32)p.columns + column];
+            terms.sigma[i] = p.sigma[right_place<KIND>(p, column, k)];
             terms.noise[i][0] = p.noise_out[KIND == FORWARD ? column : k];
             terms.noise[i][1] = p.noise_in[KIND == FORWARD ? k : column];
         }
@@ -119,14 +139,17 @@ __device__ void share_terms(const Product &p, u32 row0, u32 column0, u32 k0, con
     u32 at, column, k;
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
-        u32 other = ty + i * ROWS;
-        float left = terms.left[i], right = terms.right[i];
+        float left = terms.left[i];
         if (KIND != FORWARD) left = slope(left, terms.output[i], (u32)p.activation);
-        if (KIND != BY_WEIGHT && p.noise_out) right += terms.sigma[i] * (terms.noise[i][0] * terms.noise[i][1]);
         if (!left_at<KIND>(p, row0, k0, i, at)) left = 0.0f;
+        room.a[turn][left_term<KIND>(i)][left_row<KIND>(i)] = left;
+    }
+#pragma unroll
+    for (int i = 0; i < RIGHT; i++) {
+        u32 other = ty + i * ROWS;
+        float right = terms.right[i];
+        if (KIND != BY_WEIGHT && p.noise_out) right += terms.sigma[i] * (terms.noise[i][0] * terms.noise[i][1]);
         if (!right_at<KIND>(p, column0, k0, i, column, k)) right = 0.0f;
-        if (KIND == BY_WEIGHT) room.a[turn][other][tx] = left;
-        else room.a[turn][tx][other] = left;
         if (KIND == FORWARD) room.b[turn][tx][other] = right;
         else room.b[turn][other][tx] = right;
     }
@@ -136,7 +159,7 @@ __device__ void share_terms(const Product &p, u32 row0, u32 column0, u32 k0, con
 template <int KIND> __device__ void tile_of(const Product &p, Room &room, u32 tile) {
     const u32 tx = threadIdx.x, ty = threadIdx.y;
     const u32 rows = (u32)p.rows, columns = (u32)p.columns, depth = (u32)p.depth;
-    const u32 across = (columns + TILE - 1) / TILE, row0 = tile / across * TILE, column0 = tile % across * TILE;
+    const u32 across = (columns + TILE - 1) / TILE, row0 = tile / across * TALL, column0 = tile % across * TILE;
     const u32 column = column0 + tx, first_row = row0 + ty * EACH;
     if (depth == 0) return;
     Terms part;
@@ -188,42 +211,32 @@ __device__ void bias_of(const Product &p, Room &room, u32 tile) {
     const u32 output = tile * TILE + tx;
     const bool inside = output < columns;
     float sum = inside && p.add ? p.result[output] : 0.0f;
-    for (u32 k0 = 0, turn = 0; k0 < depth + 2 * TILE; k0 += 2 * TILE, turn ^= 1) {
+    for (u32 k0 = 0, turn = 0; k0 < depth + TILE; k0 += TILE, turn ^= 1) {
         // the part before this one is summed while this one is on its way
-        float values[EACH * 2], outputs[EACH * 2];
+        float values[RIGHT], outputs[RIGHT];
 #pragma unroll
-        for (int i = 0; i < EACH * 2; i++) {
+        for (int i = 0; i < RIGHT; i++) {
             u32 k = k0 + ty + i * ROWS;
             values[i] = p.left[inside && k < depth ? k * columns + output : 0];
         }
         if (p.activation != 0) {
 #pragma unroll
-            for (int i = 0; i < EACH * 2; i++) {
+            for (int i = 0; i < RIGHT; i++) {
                 u32 k = k0 + ty + i * ROWS;
                 outputs[i] = p.output[inside && k < depth ? k * columns + output : 0];
             }
         }
         if (k0 > 0 && ty == 0) {
-            u32 terms = depth - (k0 - 2 * TILE);
-            const float *part = &room.a[turn ^ 1][0][0], *behind = &room.b[turn ^ 1][0][0];
+            u32 terms = depth - (k0 - TILE);
 #pragma unroll
             for (int k = 0; k < TILE; k++) {
-                float term = part[k * TILE + tx];
+                float term = room.b[turn ^ 1][k][tx];
                 if (k < terms) sum += term;
             }
-#pragma unroll
-            for (int k = 0; k < TILE; k++) {
-                float term = behind[k * TILE + tx];
-                if (k + TILE < terms) sum += term;
-            }
         }
 #pragma unroll
-        for (int i = 0; i < EACH * 2; i++) {
-            u32 k = ty + i * ROWS;
-            float value = slope(values[i], outputs[i], (u32)p.activation);
-            if (k < TILE) (&room.a[turn][0][0])[k * TILE + tx] = value;
-            else (&room.b[turn][0][0])[(k - TILE) * TILE + tx] = value;
-        }
+        for (int i = 0; i < RIGHT; i++)
+            room.b[turn][ty + i * ROWS][tx] = slope(values[i], outputs[i], (u32)p.activation);
         __syncthreads();
     }
     if (ty != 0 || !inside) return;
@@ -231,8 +244,8 @@ __device__ void bias_of(const Product &p, Room &room, u32 tile) {
     if (p.by_sigma) p.by_sigma[output] = p.noise_out ? sum * p.noise_out[output] : 0.0f;
 }
 
-// Several products at once; block (32, 8), as many blocks as their tiles are. A result of 32 x 32 for each block.
-extern "C" __global__ void __launch_bounds__(256) products(const __grid_constant__ Products table, u32 count) {
+// Several products at once; block (32, 4), as many blocks as their tiles are.
+extern "C" __global__ void __launch_bounds__(TILE *ROWS) products(const __grid_constant__ Products table, u32 count) {
     __shared__ Room room;
     u32 which = count - 1;
     while (table.of[which].first_block > blockIdx.x) which--;

@@ -11,7 +11,9 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig,
 const BLOCK: u32 = 256;
 /// Products of one launch: more take several.
 const MOST: usize = 12;
-/// Rows and columns of the part of a result that one block computes.
+/// Rows of the part of a result that one block computes.
+const TALL: u64 = 16;
+/// Columns of it.
 const TILE: u64 = 32;
 
 /// What a product computes.
@@ -95,7 +97,7 @@ impl Product {
         if self.kind == Kind::ByBias as u64 {
             self.columns.div_ceil(TILE)
         } else {
-            self.rows.div_ceil(TILE) * self.columns.div_ceil(TILE)
+            self.rows.div_ceil(TALL) * self.columns.div_ceil(TILE)
         }
     }
 }
@@ -155,7 +157,7 @@ impl Group {
         let kernel = function(stream, "products")?;
         for (table, count, blocks) in &self.launches {
             let config =
-                LaunchConfig { grid_dim: (*blocks, 1, 1), block_dim: (TILE as u32, 8, 1), shared_mem_bytes: 0 };
+                LaunchConfig { grid_dim: (*blocks, 1, 1), block_dim: (TILE as u32, 4, 1), shared_mem_bytes: 0 };
             // SAFETY: the arguments are those of `products` in layers.cu; the caller answers for the addresses.
             unsafe { stream.launch_builder(&kernel).arg(&**table).arg(count).launch(config) }?;
         }
