@@ -74,7 +74,11 @@ impl DeviceReplay {
         }
         Ok(DeviceReplay {
             stream: Arc::clone(stream),
-            rows: DeviceRows::new(stream, settings)?,
+            rows: DeviceRows::new(stream, settings).map_err(|error| {
+                let (rows, mib) = (settings.capacity, settings.bytes() >> 20);
+                let what = format!("a replay memory of {rows} rows, {mib} MiB, was refused by the device: {error}");
+                TrainError::Unsupported(format!("{what}; lower dqn.buffer_size"))
+            })?,
             key: Key::from(streams.purpose("sample").key()),
             waiting: Vec::new(),
             places: Vec::new(),
