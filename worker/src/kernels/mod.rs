@@ -23,7 +23,16 @@
 //! Each has tests against finite differences and the reference vectors; `networks` tests them against candle's autograd.
 //!
 //! Operations over flat buffers ([`flat`]), with a CUDA form that gives the same bits. The CUDA forms are text (`.cu`),
-//! compiled at start by NVRTC for the device at hand, so that building the worker needs no compiler of ours.
+//! compiled at start by NVRTC for the device at hand, so that building the worker needs no compiler of ours:
+//!
+//! | text | what it computes | launched by |
+//! |---|---|---|
+//! | `exact.cu` | [`exact`], and the random streams of `seed.rs` | `replay.cu` |
+//! | `flat.cu` | [`flat`], the norm, AdamW | `device`, `device_adamw` |
+//! | `layers.cu` | [`linear`], [`noisy`], [`dueling`] | `layers` |
+//! | `losses.cu` | [`td`], [`categorical`], [`conservative`], what rides behind the gradients | `losses` |
+//! | `quantile.cu` | [`quantile`], [`product`] | `device_quantile` |
+//! | `replay.cu` | the replay memory, noise, levels | `device_replay` |
 
 pub mod advantage;
 pub mod categorical;
