@@ -168,6 +168,21 @@ mod tests {
 
     proptest! {
         #[test]
+        fn priorities_that_were_kept_elsewhere_draw_the_same(
+            masses in proptest::collection::vec(0.001..9.0f64, 1..70), more in 0u32..3, places in proptest::collection::vec(0.0..1.0f64, 1..9),
+        ) {
+            let p = Priorities::restored(0.6, 1e-6, 9.0, &masses);
+            let leaves = masses.len().next_power_of_two() << more;
+            let nodes = p.nodes(leaves);
+            prop_assert_eq!(nodes.len(), 2 * leaves);
+            // as a device finds rows in them: with more leaves than rows the sums are the same bits
+            prop_assert_eq!(nodes[1].to_bits(), p.total().to_bits());
+            prop_assert_eq!(&nodes[leaves..leaves + masses.len()], masses.as_slice());
+            let again = Priorities::restored(0.6, 1e-6, 9.0, &nodes[leaves..leaves + masses.len()]);
+            prop_assert_eq!(p.draw(&places), again.draw(&places));
+        }
+
+        #[test]
         fn saved_priorities_go_on_as_they_would_have(
             errors in proptest::collection::vec(0.0..100.0f64, 1..50), places in proptest::collection::vec(0.0..1.0f64, 1..20),
         ) {
