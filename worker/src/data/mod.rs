@@ -7,6 +7,7 @@ pub mod books;
 mod error;
 pub mod features;
 mod folds;
+mod given;
 mod problems;
 mod readers;
 mod scaler;

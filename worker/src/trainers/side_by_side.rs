@@ -10,10 +10,11 @@
 //! or a rank of a later attempt: each step leaves a whole state, and doing it again changes nothing.
 
 use super::TrainError;
+use super::preloaded::{OnCheckpoint, Preloaded};
 use super::run::Ending;
 use super::session::Session;
 use super::start::{market_task, train_folds};
-use crate::data::{Dataset, Fold};
+use crate::data::Fold;
 use crate::environments::market::Market;
 use crate::environments::rewarded::Reward;
 use crate::world::World;
@@ -23,16 +24,17 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Trains this rank's share of `folds`.
+/// Trains this rank's share of the folds of `data`.
 pub(super) fn train(
     world: &mut World,
     config: &Config,
-    dataset: &Dataset,
-    folds: &[Fold],
+    data: &Preloaded,
     run: &RunDir,
     resume: bool,
     reward: Option<&Arc<Reward<Market>>>,
+    on_checkpoint: &mut OnCheckpoint<'_>,
 ) -> Result<Ending, TrainError> {
+    let (dataset, folds) = (data.dataset(), data.folds());
     let (rank, ranks) = (world.rank().index(), world.world_size().index());
     for fold in folds.iter().skip(rank).step_by(ranks) {
         let own = run.of_fold(fold.index);
@@ -42,7 +44,8 @@ pub(super) fn train(
             continue;
         }
         let ended = world.alone(0, |world| {
-            let mut session = Session::open(world, config, market_task(dataset, folds.len()), &own, resume)?;
+            let task = market_task(dataset, folds.len());
+            let mut session = Session::open(world, config, task, &own, resume)?.heard_by(&mut *on_checkpoint);
             train_folds(world, &mut session, dataset, std::slice::from_ref(fold), reward)
         })?;
         if ended == Ending::Stopped {
