@@ -109,6 +109,7 @@ pub struct Dataset {
     content_digest: String,
     problems: Problems,
     zone: String,
+    warm_up: usize,
 }
 
 impl Dataset {
@@ -154,6 +155,11 @@ impl Dataset {
     /// The zone whose days its days are; empty for UTC.
     pub fn zone(&self) -> &str {
         &self.zone
+    }
+
+    /// How many bars at the start of an instrument lack a part of some feature's past.
+    pub fn warm_up(&self) -> usize {
+        self.warm_up
     }
 
     /// What was met when the bars were read.
@@ -204,7 +210,7 @@ impl Dataset {
         let (instruments, feature_names) = (instruments.into(), names.into());
         let problems = Problems::default();
         let zone = String::new();
-        Ok(Dataset { source, instruments, feature_names, feature_digest, content_digest, problems, zone })
+        Ok(Dataset { source, instruments, feature_names, feature_digest, content_digest, problems, zone, warm_up })
     }
 
     /// The instruments, in the order in which every other list has them.
