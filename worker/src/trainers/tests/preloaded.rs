@@ -1,10 +1,11 @@
 //! Training on data that the caller holds: own parts, and word of every checkpoint.
 
 use super::bits::{remains, tiny, train};
-use super::small_data;
+use super::{bars, chance, small_data};
 use crate::checkpoint;
 use crate::collectives::Solo;
-use crate::data::Part;
+use crate::data::{Dataset, Part};
+use crate::trainers::trained::Trained;
 use crate::trainers::{Ending, Kept, Preloaded, train_with_preloaded_data};
 use crate::world::World;
 use foxlaunch_shared::exit;
@@ -94,4 +95,35 @@ fn parts_of_the_callers_own_are_one_fold_and_nothing_of_it_lies_in_the_future_of
     assert!(refused(part(0..0), part(120..160), part(165..240)).contains("the train part has no bars"));
     let few = Part { ranges: vec![0..10] };
     assert!(refused(few, part(120..160), part(165..240)).contains("the train part do not fit"));
+}
+
+#[test]
+fn what_comes_after_validation_leaves_no_trace_in_what_was_learned_chosen_and_done_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = tiny(&["folds.count=1"]);
+    let returns = chance(5, 400);
+    let data = |returns: &[f64]| Dataset::new("bars", vec![bars("A", returns)]).unwrap();
+    let fold = Preloaded::walk_forward(&data(&returns), &config.folds).unwrap().folds()[0].clone();
+    let border = fold.validation.ranges[0].end;
+    let trained = |name: &str, returns: &[f64]| {
+        let run = RunDir::new(folder.path().join(name));
+        let data = data(returns);
+        let preloaded = Preloaded::walk_forward(&data, &config.folds).unwrap();
+        let mut weights = Vec::new();
+        train_with_preloaded_data(&mut alone(), &config, &preloaded, &run, false, &mut |saved| {
+            weights.push(std::fs::read(saved.path.join(checkpoint::MODEL))?);
+            Ok(())
+        })
+        .unwrap();
+        let policy = Trained::open(&run, &config, None).unwrap();
+        let positions = policy.positions(&policy.market(&data).unwrap()).unwrap().remove(0);
+        (weights, std::fs::read(run.metrics()).unwrap(), positions[..border - data.warm_up()].to_vec())
+    };
+    let mut later = returns.clone();
+    later[border..].copy_from_slice(&chance(6, 400)[border..]);
+    assert!(trained("one", &returns) == trained("other", &later), "something knew what came later");
+    // a bar that was learned from does leave one
+    let mut earlier = returns.clone();
+    earlier[100] += 0.01;
+    assert!(trained("one-more", &returns) != trained("earlier", &earlier));
 }
