@@ -97,7 +97,7 @@ impl Job {
     }
 
     fn events(&self) -> Vec<serde_json::Value> {
-        let text = std::fs::read_to_string(RunDir::new(&self.folder).events()).unwrap_or_default();
+        let text = crate::process::read_text(RunDir::new(&self.folder).events()).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 }

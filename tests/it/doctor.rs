@@ -2,7 +2,6 @@
 
 use crate::session::Session;
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 /// The findings of `doctor --json` and its code, with the environment changed by `change`.
@@ -60,8 +59,7 @@ fn what_cannot_work_is_an_error() {
     });
     assert_eq!((code, about(&all, "variables")[0]["severity"].as_str()), (69, Some("error")), "{all:?}");
 
-    let broken = session.write("worker", "#!/bin/sh\necho no worker\n");
-    std::fs::set_permissions(&broken, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let broken = session.program("worker", "#!/bin/sh\necho no worker\n");
     let (code, all) = findings(&session, |command| {
         command.env("FOXLAUNCH_WORKER", &broken);
     });

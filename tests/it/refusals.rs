@@ -87,6 +87,23 @@ fn devices_and_workers_that_are_not_there() {
     let output = command.env("FOXLAUNCH_WORKER", "/bin/true").output().unwrap();
     assert_eq!(output.status.code(), Some(69), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("/bin/true does not answer as a foxlaunch worker"));
+    let real = env!("CARGO_BIN_EXE_fox-test-worker");
+    for (verb, does, code, words) in [
+        ("--about", "kill -9 $$", 69, "does not answer as a foxlaunch worker: it was killed by signal 9 (SIGKILL)"),
+        (
+            "plan",
+            "kill -9 $$",
+            137,
+            "was killed by signal 9 (SIGKILL) when it was asked for its \"plan\"; was the machine out of memory",
+        ),
+        ("plan", "exit 9", 9, "exited with code 9 when it was asked for its \"plan\""),
+    ] {
+        let script = format!("#!/bin/sh\n[ \"$1\" = {verb} ] && {does}\nexec {real} \"$@\"\n");
+        let dying = session.program("dying.sh", &script);
+        let output = session.command("--cpu train dqn --smoke").env("FOXLAUNCH_WORKER", dying).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(words), "{output:?}");
+    }
     // Whether there are GPUs depends on the machine; that none has number 4000 does not.
     refused(&session, "--gpus 4000 train dqn", 69, "--gpus");
 }

@@ -73,15 +73,12 @@ fn a_training_whose_worker_is_killed_ends_with_the_same_bits() {
 
 /// A worker that behaves, but for rank 2 of a world of four, from the second attempt on.
 fn with_a_bad_place(session: &Session) -> std::path::PathBuf {
-    use std::os::unix::fs::PermissionsExt;
     let worker = env!("CARGO_BIN_EXE_fox-test-worker");
     let script = format!(
         "#!/bin/sh\n[ \"$1\" = train ] && [ $WORLD_SIZE$RANK = 42 ] && [ $FOXLAUNCH_ATTEMPT -gt 1 ] && exit 7\n\
         exec {worker} \"$@\"\n"
     );
-    let path = session.write("worker.sh", script);
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    path
+    session.program("worker.sh", &script)
 }
 
 #[test]

@@ -45,6 +45,15 @@ impl Session {
         path
     }
 
+    /// A script that can be executed. Another process writes it: a fork of ours that happened just then would hold it open,
+    /// and what is open for writing cannot be executed.
+    pub(crate) fn program(&self, name: &str, text: &str) -> PathBuf {
+        let (text, path) = (self.write(&format!("{name}.text"), text), self.path(name));
+        let installed = Command::new("install").args(["-m", "755"]).args([&text, &path]).status();
+        assert!(installed.expect("coreutils").success(), "{name}");
+        path
+    }
+
     pub(crate) fn read(&self, name: &str) -> String {
         String::from_utf8_lossy(&std::fs::read(self.path(name)).unwrap_or_default()).into_owned()
     }

@@ -1,5 +1,6 @@
 //! Finding our own worker, and asking it what it can do.
 
+use crate::process::child::Ended;
 use crate::process::command::Program;
 use foxlaunch_shared::answers::{About, DataReport, WorkerPlan};
 use foxlaunch_shared::evaluation::FoldResult;
@@ -119,7 +120,11 @@ impl WorkerBinary {
             let reason = words.rsplit(": error while loading ").next().unwrap_or(&words).to_owned();
             return Err(WorkerError::Library { path: self.path.clone(), reason });
         }
-        serde_json::from_slice(&output.stdout).map_err(|e| no_answer(format!("{e}; {} {words}", output.status)))
+        let ended = Ended::from(output.status);
+        if !ended.is_success() {
+            return Err(no_answer(format!("it {ended} {words}").trim_end().to_owned()));
+        }
+        serde_json::from_slice(&output.stdout).map_err(|e| no_answer(format!("{e} {words}").trim_end().to_owned()))
     }
 
     /// Asks what needs data or networks to know, for the settings in `config`. An error is the worker's own: its
@@ -164,8 +169,22 @@ impl WorkerBinary {
             return Ok(output.stdout);
         }
         let words = String::from_utf8_lossy(&output.stderr);
-        let words = words.trim().trim_start_matches("foxlaunch-worker: ").to_owned();
-        Err((output.status.code().unwrap_or(exit::SOFTWARE), words))
+        let words = words.trim().trim_start_matches("foxlaunch-worker: ");
+        let ended = Ended::from(output.status);
+        match (ended, words) {
+            (Ended::Code(code), words) if !words.is_empty() => Err((code, words.to_owned())),
+            // It could not say why.
+            (ended, words) => {
+                let asked = args.first().map(|verb| verb.to_string_lossy()).unwrap_or_default();
+                let hint = match ended {
+                    Ended::Signal(9) => "; was the machine out of memory (dmesg)?",
+                    _ => "",
+                };
+                let said = if words.is_empty() { String::new() } else { format!("; it said: {words}") };
+                let path = self.path.display();
+                Err((ended.exit_code(), format!("{path} {ended} when it was asked for its {asked:?}{hint}{said}")))
+            }
+        }
     }
 
     fn unreadable(&self, what: &str, error: &serde_json::Error) -> (i32, String) {

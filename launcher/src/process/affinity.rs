@@ -12,7 +12,7 @@ const SELF: Pid = Pid::from_raw(0);
 /// `parse` reads it.
 pub fn allowed(parse: impl Fn(&str) -> Option<BTreeSet<usize>>) -> BTreeSet<usize> {
     let own: BTreeSet<usize> = sched_getaffinity(SELF).map(|set| cores(&set)).unwrap_or_default();
-    let list = own_cgroup().and_then(|folder| std::fs::read_to_string(folder.join("cpuset.cpus.effective")).ok());
+    let list = own_cgroup().and_then(|folder| super::read_text(folder.join("cpuset.cpus.effective")).ok());
     match list.and_then(|list| parse(&list)) {
         Some(group) if group.intersection(&own).next().is_some() => group.intersection(&own).copied().collect(),
         _ => own,

@@ -4,6 +4,7 @@ use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use rustix::process::WaitOptions;
 use std::fmt;
+use std::os::unix::process::ExitStatusExt;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,15 @@ impl Ended {
         match self {
             Ended::Code(code) => code,
             Ended::Signal(signal) => foxlaunch_shared::exit::of_signal(signal),
+        }
+    }
+}
+
+impl From<std::process::ExitStatus> for Ended {
+    fn from(status: std::process::ExitStatus) -> Ended {
+        match (status.signal(), status.code()) {
+            (Some(signal), _) => Ended::Signal(signal),
+            (None, code) => Ended::Code(code.unwrap_or(foxlaunch_shared::exit::FAILURE)),
         }
     }
 }

@@ -42,13 +42,13 @@ impl Stat {
 }
 
 pub(super) fn stat(pid: u32) -> Option<Stat> {
-    parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    parse_stat(&super::read_text(format!("/proc/{pid}/stat")).ok()?)
 }
 
 fn parse_stat(text: &str) -> Option<Stat> {
     // The name is in parentheses and may itself hold any of " )(": it ends at the last one.
     let (head, tail) = text.rsplit_once(')')?;
-    let name = head.split_once('(')?.1.to_owned();
+    let name = head.split_once('(')?.1.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     let fields: Vec<&str> = tail.split_whitespace().collect();
     Some(Stat {
         state: fields.first()?.chars().next()?,
@@ -92,7 +92,7 @@ pub fn living() -> Vec<Descendant> {
 /// What is known of the process `pid`, called `name`, that should be gone and is not.
 pub fn stuck(pid: u32, name: &str) -> String {
     let state = stat(pid).map_or_else(|| "unknown".to_owned(), |stat| stat.state.to_string());
-    match std::fs::read_to_string(format!("/proc/{pid}/wchan")).as_deref().map(str::trim) {
+    match super::read_text(format!("/proc/{pid}/wchan")).as_deref().map(str::trim) {
         Ok("" | "0") | Err(_) => format!("{pid} ({name}, state {state})"),
         Ok(place) => format!("{pid} ({name}, state {state}, waits in {place})"),
     }
@@ -192,6 +192,9 @@ mod tests {
         let fields = "1 42 42 0 -1 4194560 100 0 0 0 0 0 0 0 20 0 1 0 777 0 0";
         let stat = parse_stat(&format!("99 (a) S (7) R {fields}")).unwrap();
         assert_eq!((stat.name.as_str(), stat.state, stat.parent, stat.started), ("a) S (7", 'R', 1, 777));
+        // it is shown on a terminal
+        let stat = parse_stat(&format!("99 (\x1b[31m\nb) S {fields}")).unwrap();
+        assert_eq!(stat.name, "\u{fffd}[31m\u{fffd}b");
         assert_eq!(parse_stat("99 (cut"), None);
         assert_eq!(parse_stat(""), None);
     }

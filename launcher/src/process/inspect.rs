@@ -39,7 +39,7 @@ pub fn threads(pid: u32) -> Vec<String> {
 }
 
 fn thread(task: &Path, process: u32, unread: &mut BTreeMap<&'static str, String>) -> String {
-    let mut read = |name: &'static str| match std::fs::read_to_string(task.join(name)) {
+    let mut read = |name: &'static str| match super::read_text(task.join(name)) {
         Ok(text) => text.trim().to_owned(),
         Err(error) => {
             unread.entry(name).or_insert_with(|| error.kind().to_string());

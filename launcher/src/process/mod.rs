@@ -25,6 +25,12 @@ pub fn monotonic() -> std::time::Duration {
     std::time::Duration::from(now)
 }
 
+/// The text of a file whose bytes others choose, such as a program's name in `/proc`: one that is no UTF-8 must not hide a
+/// process from us. What is no text becomes U+FFFD.
+pub fn read_text(path: impl AsRef<std::path::Path>) -> std::io::Result<String> {
+    Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
+}
+
 /// How many files this process may have open.
 pub fn open_file_limit() -> u64 {
     nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft)

@@ -64,7 +64,7 @@ fn is_ignored(signal: Signal) -> bool {
 
 /// One of the sets of signals in /proc/self/status.
 fn status_mask(name: &str) -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let status = super::read_text("/proc/self/status").ok()?;
     let mask = status.lines().find_map(|line| line.strip_prefix(name))?;
     u64::from_str_radix(mask.trim(), 16).ok()
 }

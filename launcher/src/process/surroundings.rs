@@ -39,14 +39,14 @@ pub fn host_name() -> String {
 
 /// The memory of this process that is in use, in bytes.
 pub fn resident_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let status = super::read_text("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
 /// The folder of this process's cgroup, of version 2.
 pub fn own_cgroup() -> Option<PathBuf> {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let read = |path| super::read_text(path).unwrap_or_default();
     cgroup_folder(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup")).filter(|path| path.is_dir())
 }
 
@@ -84,7 +84,7 @@ pub fn unused_memory(folder: &Path) -> Unused {
         return Unused::default();
     }
     for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        match std::fs::read_to_string(process.path().join("maps")) {
+        match super::read_text(process.path().join("maps")) {
             Ok(maps) => paths.retain(|path| !maps.lines().any(|line| line.ends_with(path.to_string_lossy().as_ref()))),
             Err(error) => saw_all &= error.kind() != std::io::ErrorKind::PermissionDenied,
         }

@@ -22,7 +22,7 @@ impl Processes {
     pub fn read() -> Processes {
         let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        let entry = |pid: u32| Some((pid, parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
+        let entry = |pid: u32| Some((pid, parse(&super::read_text(format!("/proc/{pid}/stat")).ok()?)?));
         Processes { all: pids.filter_map(entry).collect() }
     }
 

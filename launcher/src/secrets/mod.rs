@@ -68,6 +68,19 @@ impl Secrets {
 
     /// `text` without secrets: those that are known, and what looks like one.
     pub fn hide(&self, text: &str) -> String {
+        let mut shown = self.hide_once(text);
+        // What stood right behind one, as in `ghp_…--api-key KEY`, has a beginning of its own only now. Each time something
+        // more is hidden, so this ends.
+        loop {
+            let again = self.hide_once(&shown);
+            if again == shown {
+                return shown;
+            }
+            shown = again;
+        }
+    }
+
+    fn hide_once(&self, text: &str) -> String {
         let mut found: Vec<_> = names::find(text).into_iter().chain(forms::find(text)).collect();
         for value in &self.known {
             let whole = |at: usize| {
