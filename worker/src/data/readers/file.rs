@@ -85,13 +85,13 @@ pub(super) fn content(bytes: impl Read, name: &Path, collector: &mut Collector) 
     stream.by_ref().take(PREFIX as u64).read_to_end(&mut prefix).map_err(|e| cut(&e))?;
     let whole = Cursor::new(&prefix).chain(stream);
     match &prefix[..] {
-        [] => Err(collector.refused(Place::File, "it is compressed, and empty inside")),
-        [b'D', b'B', b'N', ..] => dbn::read(whole, collector),
         // zstd allows such a frame before any data; DBZ has its metadata in it, and records without a word behind it
-        records if begins_skippable && records.contains(&0) => {
+        records if begins_skippable && !records.starts_with(b"DBN") && (records.is_empty() || records.contains(&0)) => {
             let reason = "it begins as the old DBZ format does; convert it to DBN";
             Err(collector.refused(Place::Byte(0), reason))
         }
+        [] => Err(collector.refused(Place::File, "it is compressed, and empty inside")),
+        [b'D', b'B', b'N', ..] => dbn::read(whole, collector),
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
             let reason = "it is text in UTF-16, which is not read; save it as UTF-8";
             Err(collector.refused(Place::Byte(0), reason))
