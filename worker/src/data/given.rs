@@ -48,7 +48,7 @@ mod tests {
         let good = [1.0, 1.0, 1.0, 1.0];
         assert!(refused(vec![(1, vec![1.0, 2.0], good)]).contains("row 0 has 2 features, not 1"));
         assert!(refused(vec![(2, vec![1.0], good), (1, vec![1.0], good)]).contains("bar 1 does not start after bar 0"));
-        assert!(refused(vec![(1, vec![f32::NAN], good)]).contains("bar 0: a is NaN"));
+        assert!(refused(vec![(1, vec![f32::NAN], good)]).contains("bar 0 of 1970-01-01T00:00:00.000000001Z: a is NaN"));
         assert!(refused(vec![(1, vec![1.0], [1.0, 0.5, 0.7, 1.0])]).contains("bar 0: high"));
     }
 }

@@ -202,7 +202,9 @@ impl Dataset {
             }
             if let Some(at) = features.iter().position(|x| !x.is_finite()) {
                 let (bar, name) = (at / names.len(), &names[at % names.len()]);
-                return Err(mismatch(format!("{}: bar {bar}: {name} is {}", bars.symbol, features[at])));
+                let (symbol, value, at) = (&bars.symbol, features[at], moment(bars.start_ns[bar]));
+                let reason = "correct numbers that are too large or too far apart, or leave the feature out (features.columns)";
+                return Err(mismatch(format!("{symbol}: bar {bar} of {at}: {name} is {value}; {reason}")));
             }
             let first_usable = warm_up.min(bars.len());
             instruments.push(Instrument { bars, features, first_usable });
