@@ -203,7 +203,8 @@ impl Dataset {
             if let Some(at) = features.iter().position(|x| !x.is_finite()) {
                 let (bar, name) = (at / names.len(), &names[at % names.len()]);
                 let (symbol, value, at) = (&bars.symbol, features[at], moment(bars.start_ns[bar]));
-                let reason = "correct numbers that are too large or too far apart, or leave the feature out (features.columns)";
+                let reason =
+                    "correct numbers that are too large or too far apart, or leave the feature out (features.columns)";
                 return Err(mismatch(format!("{symbol}: bar {bar} of {at}: {name} is {value}; {reason}")));
             }
             let first_usable = warm_up.min(bars.len());

@@ -98,13 +98,15 @@ pub type OnCheckpoint<'a> = dyn FnMut(&Saved<'_>) -> anyhow::Result<()> + 'a;
 pub(super) struct Prepared {
     pub(super) scaler: Scaler,
     pub(super) market: Market,
+    took: Duration,
 }
 
 impl Prepared {
     fn new(dataset: &Dataset, fold: &Fold, config: &EnvironmentConfig) -> Result<Prepared, DataError> {
+        let begun = Instant::now();
         let scaler = Scaler::fit(dataset, &fold.train);
         let market = Market::new(dataset, &fold.train, &scaler, config)?;
-        Ok(Prepared { scaler, market })
+        Ok(Prepared { scaler, market, took: begun.elapsed() })
     }
 }
 
@@ -118,6 +120,7 @@ pub(super) struct Ahead<'s, 'e, F: Iterator<Item = &'e Fold>> {
     next: Option<(&'e Fold, ScopedJoinHandle<'s, Result<Prepared, DataError>>)>,
     begun: Instant,
     waited: Duration,
+    took: Duration,
 }
 
 impl<'s, 'e, F: Iterator<Item = &'e Fold>> Ahead<'s, 'e, F> {
@@ -129,7 +132,8 @@ impl<'s, 'e, F: Iterator<Item = &'e Fold>> Ahead<'s, 'e, F> {
         folds: F,
     ) -> Ahead<'s, 'e, F> {
         let begun = Instant::now();
-        let mut ahead = Ahead { scope, dataset, config, folds, next: None, begun, waited: Duration::ZERO };
+        let mut ahead =
+            Ahead { scope, dataset, config, folds, next: None, begun, waited: Duration::ZERO, took: Duration::ZERO };
         ahead.begin();
         ahead
     }
@@ -143,14 +147,18 @@ impl<'s, 'e, F: Iterator<Item = &'e Fold>> Ahead<'s, 'e, F> {
     /// The next fold, as soon as it is prepared; the one after it is begun.
     pub(super) fn take(&mut self) -> Option<Result<(&'e Fold, Prepared), DataError>> {
         let Some((fold, preparing)) = self.next.take() else {
-            let share = self.waited.as_secs_f64() / self.begun.elapsed().as_secs_f64().max(1e-9);
-            tracing::info!("waited {:?} for folds to be prepared, {:.3} % of the time", self.waited, 100.0 * share);
+            let (took, waited, all) = (self.took, self.waited, self.begun.elapsed());
+            let share = 100.0 * waited.as_secs_f64() / all.as_secs_f64().max(1e-9);
+            tracing::info!(
+                "folds took {took:.1?} to prepare; training waited {waited:.1?} of {all:.1?} for them, {share:.2} %"
+            );
             return None;
         };
         let asked = Instant::now();
         let prepared = preparing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         self.waited += asked.elapsed();
         self.begin();
+        self.took += prepared.as_ref().map_or(Duration::ZERO, |prepared| prepared.took);
         Some(prepared.map(|prepared| (fold, prepared)))
     }
 }

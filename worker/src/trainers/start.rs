@@ -182,7 +182,7 @@ fn train_preloaded(
 }
 
 /// Trains those of `folds` that are not done, one after another.
-pub(super) fn train_folds(
+fn train_folds(
     world: &mut World,
     session: &mut Session<'_>,
     dataset: &Dataset,
@@ -194,22 +194,34 @@ pub(super) fn train_folds(
     std::thread::scope(|scope| {
         let mut ahead = Ahead::new(scope, dataset, &config.environment, left.into_iter());
         while let Some(prepared) = ahead.take() {
-            let (fold, Prepared { scaler, market }) = prepared?;
-            let draws = Streams::new(config.train.seed).part(fold.index as u64);
-            let judge = MarketJudge::new(dataset, fold, &scaler, config, draws.clone())?;
-            let ending = match reward {
-                None => Discrete.train_part(world, session, fold.index, &market, &judge, draws)?,
-                Some(reward) => {
-                    let market = Rewarded::new(market, Arc::clone(reward));
-                    Discrete.train_part(world, session, fold.index, &market, &judge, draws)?
-                }
-            };
-            if ending == Ending::Stopped {
+            let (fold, prepared) = prepared?;
+            if train_one(world, session, dataset, fold, prepared, reward)? == Ending::Stopped {
                 return Ok(Ending::Stopped);
             }
         }
         Ok(Ending::Finished)
     })
+}
+
+/// Trains `fold` of `dataset` to its end, or until someone asks to stop.
+pub(super) fn train_one(
+    world: &mut World,
+    session: &mut Session<'_>,
+    dataset: &Dataset,
+    fold: &Fold,
+    Prepared { scaler, market, .. }: Prepared,
+    reward: Option<&Arc<Reward<Market>>>,
+) -> Result<Ending, TrainError> {
+    let config = session.config();
+    let draws = Streams::new(config.train.seed).part(fold.index as u64);
+    let judge = MarketJudge::new(dataset, fold, &scaler, config, draws.clone())?;
+    match reward {
+        None => Discrete.train_part(world, session, fold.index, &market, &judge, draws),
+        Some(reward) => {
+            let market = Rewarded::new(market, Arc::clone(reward));
+            Discrete.train_part(world, session, fold.index, &market, &judge, draws)
+        }
+    }
 }
 
 /// The task of `folds` folds of `dataset`.
