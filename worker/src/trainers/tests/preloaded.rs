@@ -93,7 +93,7 @@ fn parts_of_the_callers_own_are_one_fold_and_nothing_of_it_lies_in_the_future_of
     assert!(refused(part(0..120), part(120..170), part(165..240)).contains(&format!("the test part {late}")));
     assert!(refused(part(0..120), part(120..160), part(165..241)).contains("the test part do not fit"));
     assert!(refused(part(0..0), part(120..160), part(165..240)).contains("the train part has no bars"));
-    let few = Part { ranges: vec![0..10] };
+    let few = Part { ranges: std::iter::once(0..10).collect() };
     assert!(refused(few, part(120..160), part(165..240)).contains("the train part do not fit"));
 }
 
