@@ -95,31 +95,31 @@ pub struct LaunchOptions {
     #[arg(long, alias = "max_restarts", value_name = "N", default_value_t = 0)]
     pub max_restarts: u32,
     /// Restarts longer ago than this no longer count [default: all count]
-    #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
+    #[arg(long, value_name = "D", value_parser = crate::plan::duration::limit)]
     pub restart_window: Option<Duration>,
     /// Fewest workers to go on with when a device is lost, or one worker fails first again and again; the batch stays
     /// the same, and so do the results [default: as many as there were]
     #[arg(long, alias = "min_procs", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub min_procs: Option<u32>,
     /// Time from a worker's hello to its first step
-    #[arg(long, value_name = "D", default_value = "10m", value_parser = crate::plan::duration::parse)]
+    #[arg(long, value_name = "D", default_value = "10m", value_parser = crate::plan::duration::limit)]
     pub init_timeout: Duration,
     /// Time without any progress after which a job counts as hanging
     /// [default: 10m for our own trainers and with `--hang-on`, else never for programs under `run`]
-    #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
+    #[arg(long, value_name = "D", value_parser = crate::plan::duration::limit)]
     pub hang_timeout: Option<Duration>,
     /// The same in a checkpoint [default: ten times `--hang-timeout`]
-    #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
+    #[arg(long, value_name = "D", value_parser = crate::plan::duration::limit)]
     pub checkpoint_timeout: Option<Duration>,
     /// The same in an evaluation [default: ten times `--hang-timeout`]
-    #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
+    #[arg(long, value_name = "D", value_parser = crate::plan::duration::limit)]
     pub evaluation_timeout: Option<Duration>,
     /// What counts as a hang of a program that reports no progress: it prints nothing, or it uses no processor time, for
     /// the time of `--hang-timeout` [default: nothing does]
     #[arg(long, value_name = "SIGN")]
     pub hang_on: Option<HangOn>,
     /// Time after which the job must be gone: it is asked for a checkpoint one grace before, and ends with code 75
-    #[arg(long, value_name = "D", value_parser = crate::plan::duration::parse)]
+    #[arg(long, value_name = "D", value_parser = crate::plan::duration::limit)]
     pub time_limit: Option<Duration>,
     /// A signal (USR1, USR2 or TERM) that asks for a checkpoint and an end with code 75
     #[arg(long, value_name = "SIG", value_parser = crate::process::signals::parse)]

@@ -4,7 +4,7 @@
 //! started becomes this process's (a subreaper's) and is killed. If this process dies, the supervisor sees the end
 //! of the lifeline and does the same. It has one thread and holds nothing else, so that little can go wrong in it.
 
-use crate::process::cgroup::JobCgroup;
+use crate::process::cgroup::{self, JobCgroup};
 use crate::process::child::{self, Ended};
 use crate::process::identity::{Held, Identity};
 use crate::process::{command, descendants, lifeline, print, scratch, signals};
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// How long we wait for processes that do not even end when killed.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 /// The same after a supervisor that ended in order, and has waited for them.
-const LAST_LOOK: Duration = Duration::from_secs(1);
+const LAST_LOOK: Duration = Duration::from_millis(300);
 /// The hidden verb under which the same binary is the supervisor.
 pub const SUPERVISE: &str = "__supervise";
 /// The hidden verb under which the same binary waits for both to be gone.
@@ -74,11 +74,15 @@ pub fn guard(args: Vec<OsString>) -> std::io::Result<i32> {
         let _ = outliver.signal(rustix::process::Signal::KILL).and_then(|()| outliver.ends_within(LAST_LOOK));
         reap(supervisor.id());
     }
-    let limit = if matches!(ended, Ended::Code(_)) { LAST_LOOK } else { LAST_WAIT };
-    for process in descendants::kill_all(limit, |_, _| {}) {
+    let in_order = matches!(ended, Ended::Code(_));
+    let left = descendants::kill_all(if in_order { LAST_LOOK } else { LAST_WAIT }, |_, _| {});
+    // A supervisor that ended in order has said so.
+    for process in left.iter().filter(|_| !in_order) {
         print::err(format_args!("foxlaunch: process {} does not end, even when killed", process.describe()));
     }
-    cgroup.iter().for_each(JobCgroup::end);
+    // What does not end keeps its cgroup from being removed, too.
+    let within = if left.is_empty() { cgroup::EMPTY_WITHIN } else { Duration::ZERO };
+    cgroup.iter().for_each(|cgroup| cgroup.end_within(within));
     scratch::remove(folder.path());
     Ok(match ended {
         Ended::Code(code) => code,

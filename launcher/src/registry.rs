@@ -96,6 +96,13 @@ impl Job {
         self.events().iter().rev().find_map(|event| event["attempt"].as_u64())
     }
 
+    /// Whether its latest attempt was asked to stop already.
+    pub fn is_stopping(&self) -> bool {
+        let events = self.events();
+        let since = events.iter().rev().take_while(|event| event["event"] != "begin");
+        since.into_iter().any(|event| event["event"] == "stop")
+    }
+
     fn events(&self) -> Vec<serde_json::Value> {
         let text = crate::process::read_text(RunDir::new(&self.folder).events()).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()

@@ -56,6 +56,10 @@ pub(crate) fn what_cannot_be_executed_is_told_apart() {
     let session = Session::new();
     let missing = session.run("--cpu run --out a -- /no/such");
     assert!(missing.assert_code(127).last_line().contains("/no/such: no such program"), "{}", missing.err);
+    let without = session.program("without", "#!/no/such/interpreter\n");
+    let ended = session.run(&format!("--cpu run --out without-run -- {}", without.display()));
+    let words = "without cannot be executed: what its first line names (#!), or the loader that it needs, is missing";
+    assert!(ended.assert_code(127).last_line().contains(words), "{}", ended.err);
     session.write("plain", "#!/bin/sh\n");
     let plain = session.run("--cpu run --out b -- ./plain");
     assert!(plain.assert_code(126).last_line().contains("executable bit"), "{}", plain.err);

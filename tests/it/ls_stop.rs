@@ -1,6 +1,6 @@
 //! Jobs are found and ended from another terminal.
 
-use crate::session::{Running, Session, kill};
+use crate::session::{Running, Session, kill, state};
 use nix::sys::signal::Signal::SIGSTOP;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -59,6 +59,29 @@ fn a_job_is_listed_while_it_runs_and_stopped_in_order() {
     assert_eq!((session.read("saved.0").as_str(), session.read("saved.1").as_str()), ("saved\n", "saved\n"));
     assert_eq!(listed(&session), Vec::<Value>::new());
     assert_eq!(session.run("stop run").assert_code(0).out, "run has ended already\n");
+    session.assert_clean();
+}
+
+#[test]
+fn stopped_twice_it_ends_in_order_all_the_same() {
+    let session = Session::new();
+    let script =
+        format!("trap 'while [ ! -e go ]; do sleep 0.02; done; echo saved > saved.$RANK; exit 0' TERM; {WAIT}");
+    let mut job = start(&session, "--grace 1000s", &script);
+    let guardian = job.pid();
+    let first = session.start("stop run", "");
+    job.wait_for("run/events.jsonl", "\"event\":\"stop\"");
+    let second = session.start("stop run", "");
+    // a job that stands still is let go on by whoever stops it
+    job.signal(SIGSTOP);
+    let third = session.start("stop run", "");
+    job.wait_until("it goes on", || !matches!(state(guardian), Some('T')));
+    session.write("go", "");
+    for stop in [first, second, third] {
+        stop.end().assert_code(0);
+    }
+    job.end().assert_code(143);
+    assert_eq!((session.read("saved.0").as_str(), session.read("saved.1").as_str()), ("saved\n", "saved\n"));
     session.assert_clean();
 }
 

@@ -175,5 +175,17 @@ fn the_time_limit_does_the_same() {
     let script = "trap 'exit 0' TERM; while :; do sleep 0.02; done";
     let ended = session.sh("--cpu --time-limit 1s --grace 600ms", script);
     ended.assert_code(foxlaunch_shared::exit::TRY_AGAIN);
+    // `run` has no --resume
+    assert!(ended.last_line().ends_with(", to be started again"), "{}", ended.err);
+    session.assert_clean();
+}
+
+#[test]
+fn who_fails_to_save_is_not_said_to_go_on_later() {
+    let session = Session::new();
+    let script = "trap 'echo disk full; exit 28' TERM; while :; do sleep 0.02; done";
+    let ended = session.sh("--cpu --time-limit 1s --grace 600ms", script);
+    ended.assert_code(28);
+    assert!(ended.err.contains("exited with code 28") && ended.err.contains("| disk full"), "{}", ended.err);
     session.assert_clean();
 }

@@ -29,10 +29,11 @@ pub fn failure(plan: &LaunchPlan, finished: &Finished, out_of_memory: bool) -> V
                 lines.push(format!("stopped by {name} after {took}{go_on}"));
             }
             Some(Stopped::Preempted) if outcome.code == exit::TRY_AGAIN => {
-                lines.push(format!(
-                    "stopped in order after {took}, to go on later with --resume {}",
-                    plan.run.path().display()
-                ));
+                let how = match plan.own_worker {
+                    true => format!("to go on later with --resume {}", plan.run.path().display()),
+                    false => "to be started again".to_owned(),
+                };
+                lines.push(format!("stopped in order after {took}, {how}"));
             }
             Some(Stopped::Preempted) => lines.push(format!("stopped after {took}, but not every worker in order")),
             None => {}
@@ -62,7 +63,7 @@ pub fn failure(plan: &LaunchPlan, finished: &Finished, out_of_memory: bool) -> V
 /// `{"message": {"message": "…"}}`, others plain `{"message": "…"}`. The last line of it says what was wrong.
 fn error_file(path: &std::path::Path) -> Option<String> {
     // Nobody but a worker writes there, and a worker may write anything.
-    let text = std::fs::read(path).ok().filter(|bytes| bytes.len() <= 1 << 20)?;
+    let text = crate::process::read_regular(path, 1 << 20).ok()?;
     let record: serde_json::Value = serde_json::from_slice(&text).ok()?;
     let message = record["message"]["message"].as_str().or(record["message"].as_str())?;
     let last = message.lines().rfind(|line| !line.trim().is_empty())?;
@@ -91,5 +92,10 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             assert_eq!(error_file(&path).as_deref(), words, "{text}");
         }
+        // a pipe that no one writes to would be waited at for ever
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(error_file(&pipe), None);
+        assert_eq!(error_file(folder.path()), None);
     }
 }

@@ -45,7 +45,7 @@ pub fn stop(args: &StopArgs) -> Done {
         print::out(format_args!("{name} has ended already"));
         return Ok(exit::OK);
     };
-    let ended = if args.now { kill(&guardian) } else { ask(&guardian) };
+    let ended = if args.now { kill(&guardian) } else { ask(&guardian, job.is_stopping()) };
     if ended.map_err(cannot)? {
         print::out(format_args!("{name} has ended"));
         return Ok(exit::OK);
@@ -55,10 +55,13 @@ pub fn stop(args: &StopArgs) -> Done {
 }
 
 /// Asks for an orderly end, and waits for it as long as the job's own grace lasts.
-fn ask(guardian: &Held) -> std::io::Result<bool> {
+/// One that is stopping already is only waited for: asked again, it would kill its workers.
+fn ask(guardian: &Held, is_stopping: bool) -> std::io::Result<bool> {
     // A stopped process acts on nothing else until it is continued.
     guardian.signal(Signal::CONT)?;
-    guardian.signal(Signal::TERM)?;
+    if !is_stopping {
+        guardian.signal(Signal::TERM)?;
+    }
     while !guardian.ends_within(Duration::from_secs(3600))? {}
     Ok(true)
 }

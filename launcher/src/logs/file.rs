@@ -145,7 +145,9 @@ impl Drop for LogFile {
 }
 
 fn append_to(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    // A pipe that no one reads is refused, not waited for.
+    let nonblocking = nix::fcntl::OFlag::O_NONBLOCK.bits();
+    OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(nonblocking).open(path)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use foxlaunch_shared::ids::Rank;
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What is read at once.
 pub const BLOCK: usize = 256 << 10;
@@ -100,8 +100,9 @@ impl Mux {
 
     /// Waits until all that was printed is shown, for a bounded time: a console that is not read cannot hold us.
     /// Gives the number of lines that were left out on the console.
-    pub fn finish(self) -> u64 {
-        let deadline = Instant::now() + LAST_WAIT;
+    /// Who does not even end when killed (`is_held`) holds its output open: that is not waited for.
+    pub fn finish(self, is_held: bool) -> u64 {
+        let deadline = Instant::now() + if is_held { Duration::from_millis(200) } else { LAST_WAIT };
         self.readers.into_iter().for_each(|reader| wait_for(reader, deadline));
         self.console.finish()
     }

@@ -2,7 +2,15 @@
 
 use std::time::Duration;
 
-/// Reads a number of seconds, or a number with `ms`, `s`, `m` or `h`.
+/// Reads a limit of time: as [`parse`], but more than nothing.
+pub fn limit(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        Duration::ZERO => Err("it must be longer than 0; without a limit, leave the option out".to_owned()),
+        limit => Ok(limit),
+    }
+}
+
+/// Reads a number of seconds, or a number with `ms`, `s`, `m`, `h` or `d`.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -12,7 +20,8 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         "ms" => 1e-3,
         "m" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("{text:?} is no duration: use seconds, or a number with ms, s, m or h, as 30s")),
+        "d" => 86400.0,
+        _ => return Err(format!("{text:?} is no duration: use seconds, or a number with ms, s, m, h or d, as 30s")),
     };
     let number: f64 = number.parse().map_err(|_| format!("{text:?} is no duration: it begins with no number"))?;
     Duration::try_from_secs_f64(number * seconds_each).map_err(|_| format!("{text:?} is too long"))
@@ -36,13 +45,21 @@ mod tests {
 
     #[test]
     fn units_are_understood_and_nonsense_is_refused() {
-        for (text, ms) in
-            [("30", 30_000), ("30s", 30_000), ("250ms", 250), ("1.5m", 90_000), ("2h", 7_200_000), ("0", 0)]
-        {
+        for (text, ms) in [
+            ("30", 30_000),
+            ("30s", 30_000),
+            ("250ms", 250),
+            ("1.5m", 90_000),
+            ("2h", 7_200_000),
+            ("0", 0),
+            ("1d", 86_400_000),
+        ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
         }
-        for text in ["", "s", "-1", "1d", "1 s x", "1e99h", "1..2"] {
+        for text in ["", "s", "-1", "1w", "1 s x", "1e99h", "1..2"] {
             assert!(parse(text).is_err(), "{text}");
         }
+        assert_eq!(limit("2s"), Ok(Duration::from_secs(2)));
+        assert!(limit("0").unwrap_err().contains("leave the option out"));
     }
 }

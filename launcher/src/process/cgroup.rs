@@ -16,7 +16,7 @@ const PREFIX: &str = "foxlaunch-";
 /// The file in the scratch folder that names the job's cgroup.
 const NOTE: &str = "cgroup";
 /// How long a cgroup may take to be empty after its processes were killed.
-const EMPTY_WITHIN: Duration = Duration::from_secs(5);
+pub const EMPTY_WITHIN: Duration = Duration::from_secs(5);
 
 /// The cgroup of this process's job.
 static JOBS: OnceLock<JobCgroup> = OnceLock::new();
@@ -74,10 +74,15 @@ impl JobCgroup {
 
     /// Kills everything in it and removes it, once it is empty.
     pub fn end(&self) {
+        self.end_within(EMPTY_WITHIN);
+    }
+
+    /// The same, at least once, and no longer than `limit`.
+    pub fn end_within(&self, limit: Duration) {
         let start = Instant::now();
-        while self.0.exists() && start.elapsed() < EMPTY_WITHIN {
+        while self.0.exists() {
             self.kill();
-            if self.remove() {
+            if self.remove() || start.elapsed() >= limit {
                 return;
             }
             std::thread::sleep(Duration::from_millis(2));

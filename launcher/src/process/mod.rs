@@ -31,6 +31,25 @@ pub fn read_text(path: impl AsRef<std::path::Path>) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
 }
 
+/// What stands in a file that a worker writes, up to `limit` bytes. It may have made anything of it: a pipe, at which one
+/// waits for ever, is no file.
+pub fn read_regular(path: &std::path::Path, limit: u64) -> std::io::Result<Vec<u8>> {
+    use std::io::{Error, ErrorKind, Read};
+    use std::os::unix::fs::OpenOptionsExt;
+    let nonblocking = nix::fcntl::OFlag::O_NONBLOCK.bits();
+    let file = std::fs::File::options().read(true).custom_flags(nonblocking).open(path)?;
+    let about = file.metadata()?;
+    if !about.is_file() {
+        return Err(Error::new(ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    if about.len() > limit {
+        return Err(Error::new(ErrorKind::FileTooLarge, format!("more than {limit} bytes")));
+    }
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// How many files this process may have open.
 pub fn open_file_limit() -> u64 {
     nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft)

@@ -43,7 +43,7 @@ use std::time::Duration;
 /// open, so the channel's end alone is not waited for.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 /// How long one round of killing lasts before the state is asked again.
-const KILL_ROUND: Duration = Duration::from_secs(1);
+const KILL_ROUND: Duration = Duration::from_millis(500);
 
 /// What the threads send to the loop.
 enum Input {
@@ -173,7 +173,7 @@ pub fn supervise(plan: &LaunchPlan, screen: Arc<Screen>, scraped: Option<TcpList
         time_limit: plan.time_limit,
     });
     let outcome = actor.run(&mut state, &inputs, Clock::new(begin));
-    let left_out = actor.mux.finish() + actor.observer.finish();
+    let left_out = actor.mux.finish(!outcome.unkillable.is_empty()) + actor.observer.finish();
     if left_out > 0 {
         let logs = plan.logs.display();
         actor

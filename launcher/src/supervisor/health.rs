@@ -15,6 +15,9 @@ const LOOKS: u32 = 20;
 /// They are looked for at least and at most so often.
 const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
 
+/// Who has used so many clock ticks (hundredths of a second) has begun its work.
+const BEGUN: u64 = 100;
+
 /// How long a rank may take. The rules begin with its first word: a program that says nothing is never overdue,
 /// unless signs of life are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,6 +171,7 @@ impl Health {
                 Phase::Evaluate => evaluation,
             },
             (None, Some(signs), Some(_)) if signs.output > 0 => step,
+            (None, Some(signs), Some(HangOn::Cpu)) if signs.cpu >= BEGUN => step,
             // A program that prints nothing at all may be judged by its work, but takes time to begin.
             (None, Some(_), Some(HangOn::Cpu)) => step.map(|step| step.max(init)),
             _ => None,
@@ -274,6 +278,10 @@ impl Health {
             () => None,
         });
         ahead.for_each(|ahead| words += &format!("; {ahead}"));
+        let same = |other: &Watched| other.pulse.as_ref() == Some(pulse);
+        if self.ranks.len() > 1 && self.ranks.iter().all(same) {
+            words += ", as all ranks do";
+        }
         words
     }
 }

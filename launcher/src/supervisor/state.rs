@@ -15,7 +15,7 @@ mod hearing;
 mod stopping;
 mod watching;
 
-use super::event::{Action, Event, Record, Stopped};
+use super::event::{Action, Cause, Event, Record, Stopped};
 use super::health::{self, Health};
 use super::restart::{self, Restarts};
 use super::verdict::Exit;
@@ -49,7 +49,7 @@ pub struct Settings {
 }
 
 /// How long a killed process may take to be gone before we stop waiting for it.
-const KILL_WAIT: Duration = Duration::from_secs(4);
+const KILL_WAIT: Duration = Duration::from_secs(3);
 /// Time for what a worker left behind to end when asked, after a job that ended well.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
 /// How often we look whether what was left behind is gone.
@@ -127,6 +127,10 @@ pub struct Supervisor {
     shown: protocol::Phase,
     /// What asked for the end, and when.
     stopped: Option<(Stopped, Duration)>,
+    /// Someone has asked by a signal that means "now" when it comes again.
+    asked: bool,
+    /// Why the attempt before failed, while the next has not begun.
+    failed: Option<Cause>,
 }
 
 impl Supervisor {
@@ -146,6 +150,8 @@ impl Supervisor {
             checkpoint: None,
             got_ready: false,
             stopped: None,
+            asked: false,
+            failed: None,
             settings,
         }
     }
@@ -154,6 +160,7 @@ impl Supervisor {
     fn begin(&mut self, now: Duration, todo: &mut Vec<Action>) {
         let (attempt, world) = (self.attempt, self.world);
         self.phase = Phase::Running;
+        self.failed = None;
         self.workers = vec![Worker::default(); world.index()];
         self.roll = RollCall::new(world);
         self.exits.clear();

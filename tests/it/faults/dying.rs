@@ -171,6 +171,47 @@ fn case_15_the_wait_for_a_killed_worker_is_bounded() {
 }
 
 #[test]
+fn a_frozen_worker_is_not_waited_for_either() {
+    // The first kind of cgroup's freezer holds a process where no signal reaches it, as a driver would.
+    let session = Session::new();
+    let cgroup = PathBuf::from(format!("/sys/fs/cgroup/freezer/fox-test-{}", std::process::id()));
+    if std::fs::create_dir(&cgroup).is_err() {
+        eprintln!("SKIPPED: this machine lets no test freeze a process (cgroup v1, {})", cgroup.display());
+        return;
+    }
+    let freezer = |word: &str| std::fs::write(cgroup.join("freezer.state"), word).unwrap();
+    let script = format!(
+        "if [ $RANK = 0 ]; then echo $$ > {}/cgroup.procs; echo up > up; while :; do sleep 0.1; done; fi; \
+        while [ ! -e go ]; do sleep 0.02; done; exit 3",
+        cgroup.display()
+    );
+    let mut job = session.start("--cpu --nproc 2 --peer-grace 500ms run --out run -- sh -c", &script);
+    job.wait_for("up", "up");
+    freezer("FROZEN");
+    let begin = std::time::Instant::now();
+    session.write("go", "");
+    let ended = job.end();
+    let took = begin.elapsed();
+    freezer("THAWED");
+    ended.assert_code(3);
+    // the grace and five seconds are promised
+    assert!(took < 5 * std::time::Duration::from_millis(5500), "{took:?}");
+    assert!(ended.err.contains("does not end, even when killed; it may still hold its device"), "{}", ended.err);
+    assert_eq!(ended.err.matches("state D").count(), ended.err.matches("may still hold its device").count());
+    session.assert_gone_within(PROMISED);
+    let gone = crate::session::until(5 * PROMISED, || std::fs::remove_dir(&cgroup).is_ok());
+    assert!(gone, "{}", cgroup.display());
+}
+
+#[test]
+fn an_error_file_that_is_a_pipe_is_not_waited_for() {
+    let session = Session::new();
+    let ended = session.sh("--cpu", "mkfifo $TORCHELASTIC_ERROR_FILE; exit 3");
+    ended.assert_code(3);
+    session.assert_clean();
+}
+
+#[test]
 fn case_44_no_shared_memory_is_left() {
     // Ours is a memory file without a name, so that there is nothing to remove; names are counted all the same.
     let session = Session::new();

@@ -29,6 +29,10 @@ impl Actor<'_> {
             Err(SpawnError::Exec(error)) => {
                 let program = self.plan.program.display();
                 let (code, why) = match error.kind() {
+                    std::io::ErrorKind::NotFound if self.plan.program.is_file() => {
+                        let why = "what its first line names (#!), or the loader that it needs, is missing";
+                        (exit::NOT_FOUND, format!("{program} cannot be executed: {why}"))
+                    }
                     std::io::ErrorKind::NotFound => (exit::NOT_FOUND, format!("{program}: no such program")),
                     std::io::ErrorKind::PermissionDenied => (
                         exit::NOT_EXECUTABLE,

@@ -1,9 +1,10 @@
 //! The end of an attempt, and of the job: what it comes to, and whether there is another.
 
 use super::{Phase, Supervisor};
+use crate::process::child::Ended;
 use crate::supervisor::event::{Action, Cause, Outcome, Record, Stopped};
 use crate::supervisor::restart::{Attempted, Verdict};
-use crate::supervisor::verdict::first_cause;
+use crate::supervisor::verdict::{Exit, first_cause};
 use foxlaunch_shared::exit;
 use foxlaunch_shared::protocol::Fault;
 use nix::libc::{SIGKILL, SIGTERM};
@@ -14,7 +15,11 @@ impl Supervisor {
     pub(super) fn attempt_over(&mut self, now: Duration, unkillable: Vec<String>, todo: &mut Vec<Action>) {
         // What fails after it was asked to stop has stopped; what had failed before is the reason.
         let cause = first_cause(&self.exits).filter(|cause| self.stopped.is_none_or(|(_, at)| cause.at < at));
-        let Some(cause) = cause else { return self.finish(None, unkillable, todo) };
+        let Some(cause) = cause else {
+            // Who was to save its state and failed at that cannot be said to go on later.
+            let cause = self.failed_to_stop().filter(|_| self.stopped.is_some_and(|(by, _)| by == Stopped::Preempted));
+            return self.finish(cause, unkillable, todo);
+        };
         // A process that does not end may hold its device: the next attempt would fail there.
         if self.stopped.is_some() || !unkillable.is_empty() {
             return self.finish(Some(cause), unkillable, todo);
@@ -40,9 +45,24 @@ impl Supervisor {
                 if let Some(why) = without {
                     self.lose(place, why, todo);
                 }
+                self.failed = Some(cause);
                 self.go_on(now, now + wait, todo);
             }
         }
+    }
+
+    /// The first that ended otherwise than one does who was asked to stop: well, by the signal that it was sent, or with
+    /// the code that says so.
+    fn failed_to_stop(&self) -> Option<Cause> {
+        let in_order = |exit: &Exit| {
+            let sent = &self.workers[exit.rank.index()].sent;
+            let says_so = |code: i32| {
+                code == exit::TRY_AGAIN || sent.iter().chain([&SIGTERM]).any(|signal| code == exit::of_signal(*signal))
+            };
+            exit.clean || exit.by_us || matches!(exit.how, Some(Ended::Code(code)) if says_so(code))
+        };
+        let failed: Vec<Exit> = self.exits.iter().filter(|exit| !in_order(exit)).cloned().collect();
+        first_cause(&failed)
     }
 
     pub(super) fn finish(&mut self, cause: Option<Cause>, unkillable: Vec<String>, todo: &mut Vec<Action>) {

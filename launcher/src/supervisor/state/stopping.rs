@@ -64,8 +64,20 @@ impl Supervisor {
         todo.push(Action::Record(Record::Signal { attempt: self.attempt, signal }));
         if self.settings.checkpoint_signal == Some(signal) {
             self.ask_all_to_stop(now, Stopped::Preempted, todo);
-        } else if [SIGINT, SIGTERM, SIGQUIT, SIGHUP].contains(&signal) {
+        } else if signal == SIGHUP {
+            // Of a terminal that is closed it comes twice, from the kernel and from the shell.
             self.ask_all_to_stop(now, Stopped::Signal(signal), todo);
+        } else if [SIGINT, SIGTERM, SIGQUIT].contains(&signal) {
+            let again = std::mem::replace(&mut self.asked, true);
+            let is_ending = self.stopped.is_some();
+            self.ask_all_to_stop(now, Stopped::Signal(signal), todo);
+            match (is_ending, again) {
+                (true, true) => self.end_now(now, todo),
+                (true, false) => todo.push(Action::Tell(
+                    "the workers have been asked to stop already; once more kills them now".to_owned(),
+                )),
+                (false, _) => {}
+            }
         } else {
             // Our own trainers have no use for other signals, and would die of them.
             let attempt = self.attempt;
@@ -75,27 +87,43 @@ impl Supervisor {
     }
 
     pub(super) fn ask_all_to_stop(&mut self, now: Duration, by: Stopped, todo: &mut Vec<Action>) {
+        let is_new = self.stopped.is_none();
         self.stopped = self.stopped.or(Some((by, now)));
         match self.phase {
-            // Asked twice, or while a failure is being cleaned up: now.
-            Phase::Stopping { killed: false, .. } => self.kill_running(now, todo),
-            Phase::Sweeping { ref mut deadline, .. } => *deadline = now,
-            Phase::Waiting { .. } | Phase::Checking { .. } => self.finish(None, Vec::new(), todo),
+            // While a failure is being cleaned up: now.
+            Phase::Stopping { .. } | Phase::Sweeping { .. } if is_new => self.end_now(now, todo),
+            Phase::Waiting { .. } | Phase::Checking { .. } => {
+                // Time that is up between two attempts is a reason to go on later only where there is something to go on
+                // from.
+                let failed = self.failed.take();
+                let cause = failed.filter(|_| by == Stopped::Preempted && self.checkpoint.is_none());
+                self.finish(cause, Vec::new(), todo);
+            }
             Phase::Running => {
                 let deadline = now + self.settings.grace;
                 self.phase = Phase::Stopping { deadline, killed: false };
                 let within_ms = self.settings.grace.as_millis() as u64;
                 todo.push(Action::Record(Record::Stop { attempt: self.attempt, within_ms }));
                 let why = if by == Stopped::Preempted { "time is up: " } else { "" };
+                let again = if self.asked { "once more" } else { "Ctrl-C twice" };
                 todo.push(Action::Tell(format!(
-                    "{why}stopping the workers, at most {}; once more kills them now",
+                    "{why}stopping the workers, at most {}; {again} kills them now",
                     crate::plan::duration::show(self.settings.grace)
                 )));
                 for rank in self.running() {
                     self.ask_to_stop(now, rank, deadline, todo);
                 }
             }
-            Phase::Stopping { .. } | Phase::Done => {}
+            Phase::Stopping { .. } | Phase::Sweeping { .. } | Phase::Done => {}
+        }
+    }
+
+    /// No more waiting: what runs is killed.
+    fn end_now(&mut self, now: Duration, todo: &mut Vec<Action>) {
+        match self.phase {
+            Phase::Stopping { killed: false, .. } => self.kill_running(now, todo),
+            Phase::Sweeping { ref mut deadline, .. } => *deadline = now,
+            _ => {}
         }
     }
 }

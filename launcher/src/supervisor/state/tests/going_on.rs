@@ -103,5 +103,10 @@ fn the_time_limit_holds_between_two_attempts_too() {
     let mut job = failed(2, 2);
     job.settings.time_limit = Some(ms(31_010));
     assert_eq!(job.deadline(), Some(ms(1010)));
+    // where nothing was saved, going on later would only fail again
+    assert_eq!(outcome(&job.on(ms(1010), Event::Tick)).unwrap().code, 137);
+    let mut job = failed(2, 2);
+    job.settings.time_limit = Some(ms(31_010));
+    job.checkpoint = Some(7);
     assert_eq!(outcome(&job.on(ms(1010), Event::Tick)).unwrap().code, exit::TRY_AGAIN);
 }
