@@ -58,9 +58,42 @@ fn a_policy_is_evaluated_and_followed_on_other_data() {
     child.stdin.take().unwrap().write_all(table(400).as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&output.stdout).contains(",stdin,"));
     let positions = |text: &str| text.lines().map(|row| row.rsplit(',').next().unwrap().to_owned()).collect::<Vec<_>>();
     // two policies that are one agree with it
     assert_eq!(positions(&String::from_utf8_lossy(&output.stdout)), positions(&whole));
+    session.assert_clean();
+}
+
+#[test]
+fn a_policy_of_ppo_is_evaluated_and_followed_with_the_sizes_of_its_checkpoint() {
+    let session = Session::new();
+    let small = "--set ppo.policy_hidden=[24] --set ppo.value_hidden=[12,6]";
+    session
+        .run(&format!("--cpu --nproc 2 -q train ppo --smoke --set train.steps=4096 {small} --out run"))
+        .assert_code(0);
+    session.write("x.csv", table(400));
+    let ended = session.run("evaluate run --data x.csv --json");
+    ended.assert_code(0);
+    let result: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!((&result["in_sample"], &result["test"]["bars"]), (&Value::from(false), &Value::from(340)));
+    assert_eq!(result["costs"][1]["total_return"], result["policy"]["total_return"]);
+    // whatever the settings say, the weights have the sizes, and are of the algorithm, that the checkpoint says
+    let others = "--set ppo.policy_hidden=[8] --set network.hidden_dim_base=32 --set train.algorithm=dqn";
+    let again = session.run(&format!("evaluate run --data x.csv --json {others}"));
+    again.assert_code(0);
+    assert_eq!(again.out, ended.out);
+
+    let whole = session.run("predict run --data x.csv").assert_code(0).out.clone();
+    let rows: Vec<&str> = whole.lines().skip(1).collect();
+    assert_eq!((whole.lines().next(), rows.len()), (Some("time,instrument,position"), 340));
+    session.write("x.csv", table(300));
+    let early = session.run("predict run --data x.csv").assert_code(0).out.clone();
+    assert_eq!(early.lines().skip(1).collect::<Vec<_>>(), rows[..240]);
+    session.write("x.csv", table(61));
+    let short = session.run("predict run --data x.csv");
+    short.assert_code(65);
+    assert!(short.err.contains("x.csv: 61 bars are too few: features look back over 60"), "{}", short.err);
     session.assert_clean();
 }
 

@@ -1,5 +1,6 @@
 //! foxlaunch seen from outside, and the rules that its source keeps.
 
+mod browser;
 mod cgroup;
 mod chaos;
 mod container;

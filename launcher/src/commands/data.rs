@@ -20,7 +20,7 @@ pub struct DataArgs {
     /// Files, folders or patterns
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<OsString>,
-    /// One setting, as data.duplicate=drop; may stand more than once
+    /// One setting, as cleaning.duplicate=drop; may stand more than once
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// As JSON, an object for each file

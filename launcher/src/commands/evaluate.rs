@@ -12,7 +12,7 @@ use foxlaunch_shared::exit;
 use foxlaunch_shared::run_dir::RunDir;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 
 /// `foxlaunch evaluate`'s arguments.
 #[derive(Args, Debug)]
@@ -102,13 +102,16 @@ pub(super) fn written(config: &Config) -> Result<NamedTempFile, Refusal> {
     Ok(file)
 }
 
-/// A temporary file with all that `source` gives, whose name begins with `name`.
-pub(super) fn copied(mut source: impl std::io::Read, name: &str) -> Result<NamedTempFile, Refusal> {
+/// A temporary folder with a file `stdin` in it that holds all that `source` gives; bars in it that name no instrument are
+/// called so.
+pub(super) fn copied(mut source: impl std::io::Read) -> Result<(TempDir, PathBuf), Refusal> {
     let cannot = |error: std::io::Error| Refusal::new(exit::CANT_CREATE, format!("a temporary file: {error}"));
-    let mut file = tempfile::Builder::new().prefix(name).tempfile().map_err(cannot)?;
+    let folder = TempDir::with_prefix("foxlaunch-").map_err(cannot)?;
+    let path = folder.path().join("stdin");
+    let mut file = std::fs::File::create(&path).map_err(cannot)?;
     std::io::copy(&mut source, &mut file)
         .map_err(|error| Refusal::new(exit::NO_INPUT, format!("the standard input: {error}")))?;
-    Ok(file)
+    Ok((folder, path))
 }
 
 /// Whether `path` stands for the standard input.

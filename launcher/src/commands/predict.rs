@@ -28,9 +28,9 @@ pub fn predict(args: &PredictArgs) -> Done {
     let mut data = args.data.clone();
     let mut kept = Vec::new();
     for path in data.iter_mut().filter(|path| is_stdin(path)) {
-        let file = copied(std::io::stdin().lock(), "stdin-")?;
-        *path = file.path().to_owned();
-        kept.push(file);
+        let (folder, file) = copied(std::io::stdin().lock())?;
+        *path = file;
+        kept.push(folder);
     }
     let mut runs = Vec::new();
     let mut files = Vec::new();

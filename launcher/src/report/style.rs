@@ -23,6 +23,7 @@ th:first-child,td:first-child{text-align:left;padding-left:0}
 thead th{font-weight:600;color:#555}
 tbody th{font-weight:400}
 tbody tr:first-child th,tbody tr:first-child td{font-weight:600}
+details tbody tr:first-child th,details tbody tr:first-child td{font-weight:400}
 td span,tbody th{white-space:nowrap}
 figure{margin:18px 0}
 svg{display:block;width:100%;height:auto}
@@ -34,7 +35,8 @@ summary{cursor:pointer;padding:4px 0}
 @media (max-width:600px){.wide{display:none}.narrow{display:block}th,td{padding:5px 3px}
 table{font-size:.76rem}tbody th{white-space:normal}h2{margin-top:32px}}
 @media print{main{max-width:none;padding:0}h2{break-after:avoid}figure,table,.verdict{break-inside:avoid}
-.wide{display:block}.narrow{display:none}.verdict,pre{background:none;border:1px solid #aaa}}
+.wide{display:block}.narrow{display:none}.verdict,pre{background:none;border:1px solid #aaa}pre{white-space:pre-wrap}
+details::details-content{content-visibility:visible;display:block}}
 ";
 
 /// All rules, with the plots' colours as classes: `policy`, `hold`, `chance`, `fold0` and on.

@@ -7,6 +7,7 @@ pub mod books;
 mod error;
 pub mod features;
 mod folds;
+mod given;
 mod problems;
 mod readers;
 mod scaler;
@@ -108,6 +109,7 @@ pub struct Dataset {
     content_digest: String,
     problems: Problems,
     zone: String,
+    warm_up: usize,
 }
 
 impl Dataset {
@@ -155,6 +157,11 @@ impl Dataset {
         &self.zone
     }
 
+    /// How many bars at the start of an instrument lack a part of some feature's past.
+    pub fn warm_up(&self) -> usize {
+        self.warm_up
+    }
+
     /// What was met when the bars were read.
     pub fn problems(&self) -> &Problems {
         &self.problems
@@ -195,7 +202,10 @@ impl Dataset {
             }
             if let Some(at) = features.iter().position(|x| !x.is_finite()) {
                 let (bar, name) = (at / names.len(), &names[at % names.len()]);
-                return Err(mismatch(format!("{}: bar {bar}: {name} is {}", bars.symbol, features[at])));
+                let (symbol, value, at) = (&bars.symbol, features[at], moment(bars.start_ns[bar]));
+                let reason =
+                    "correct numbers that are too large or too far apart, or leave the feature out (features.columns)";
+                return Err(mismatch(format!("{symbol}: bar {bar} of {at}: {name} is {value}; {reason}")));
             }
             let first_usable = warm_up.min(bars.len());
             instruments.push(Instrument { bars, features, first_usable });
@@ -203,7 +213,7 @@ impl Dataset {
         let (instruments, feature_names) = (instruments.into(), names.into());
         let problems = Problems::default();
         let zone = String::new();
-        Ok(Dataset { source, instruments, feature_names, feature_digest, content_digest, problems, zone })
+        Ok(Dataset { source, instruments, feature_names, feature_digest, content_digest, problems, zone, warm_up })
     }
 
     /// The instruments, in the order in which every other list has them.

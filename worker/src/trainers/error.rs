@@ -54,6 +54,9 @@ pub enum TrainError {
     /// Evaluation failed.
     #[error("evaluation: {0:#}")]
     Evaluation(anyhow::Error),
+    /// The caller, told of a checkpoint, wanted no more.
+    #[error("told of a checkpoint: {0:#}")]
+    Heard(anyhow::Error),
     /// Rank 0 failed in what only it does.
     #[error("rank 0 failed: its own message says why")]
     FirstFailed,

@@ -67,7 +67,7 @@ impl Judge for MarketJudge<'_> {
             "scaler": self.scaler,
             "positions": self.config.environment.positions,
             "algorithm": self.config.train.algorithm,
-            "hidden": self.config.network.widths(),
+            "network": self.config.network,
             "ppo": self.config.ppo,
             "dqn": self.config.dqn,
         })

@@ -9,6 +9,7 @@
 //! | [`collect`] | environments stepped side by side, every rank its own, all ranks knowing all |
 //! | [`exchange`] | messages of any length between the ranks |
 //! | [`control`] | tasks without bars, judged by greedy episodes |
+//! | [`preloaded`] | data that were loaded once, and who hears of checkpoints |
 //! | [`start`] | the algorithm that the settings name |
 //! | [`dqn`] | Rainbow, and what its switches make of it: act, store, draw, learn |
 //! | [`learner`] | one update of it over all ranks |
@@ -44,6 +45,7 @@ pub mod learner;
 pub mod model;
 pub mod normalizer;
 pub mod ppo;
+pub mod preloaded;
 pub mod rollout;
 pub mod run;
 pub mod schedule;
@@ -58,5 +60,6 @@ pub mod trained;
 pub use control::{ControlJudge, train_control};
 pub use error::TrainError;
 pub use judge::MarketJudge;
+pub use preloaded::{Kept, OnCheckpoint, Preloaded, Saved};
 pub use run::{Algorithm, Ending, Judge};
 pub use start::{train_on_market, train_with_preloaded_data};

@@ -3,6 +3,7 @@
 //! Rank 0 alone writes and judges. The others hear the scores, and read the same checkpoint when a run goes on.
 
 use super::TrainError;
+use super::preloaded::{Kept, OnCheckpoint, Saved};
 use super::run::{Algorithm, Counters, Judge};
 use crate::checkpoint::{self, Contents, Loaded, Name, Point, Writer};
 use crate::data::DataError;
@@ -65,6 +66,7 @@ pub struct Session<'a> {
     /// Rank 0's.
     writer: Option<Writer>,
     sink: Option<Sink>,
+    on_checkpoint: Option<Box<OnCheckpoint<'a>>>,
 }
 
 impl<'a> Session<'a> {
@@ -100,7 +102,15 @@ impl<'a> Session<'a> {
             (None, None)
         };
         let run = run.clone();
-        Ok(Session { config, run, task, shards, digest, saved, best: None, writer, sink })
+        Ok(Session { config, run, task, shards, digest, saved, best: None, writer, sink, on_checkpoint: None })
+    }
+
+    /// The same, of whose checkpoints `on_checkpoint` hears.
+    pub fn heard_by<'b>(self, on_checkpoint: &'b mut OnCheckpoint<'_>) -> Session<'b>
+    where
+        'a: 'b,
+    {
+        Session { on_checkpoint: Some(Box::new(move |saved| on_checkpoint(saved))), ..self }
     }
 
     /// The settings.
@@ -172,8 +182,9 @@ impl<'a> Session<'a> {
             if self.best.as_ref().is_none_or(|best| score > best.score) {
                 let weights = algorithm.weights()?;
                 let files = vec![(checkpoint::MODEL.to_owned(), weights.clone()), (RECIPE.to_owned(), recipe(judge))];
-                writer.write_best(&Contents { point: self.point(fold, algorithm), files })?;
+                let path = writer.write_best(&Contents { point: self.point(fold, algorithm), files })?;
                 self.best = Some(Best { score, weights });
+                self.tell(fold, algorithm.counters(), Kept::Best, &path)?;
             }
             said = score.to_le_bytes();
         }
@@ -205,7 +216,15 @@ impl<'a> Session<'a> {
         files.append(&mut algorithm.save()?);
         let path = writer.write(&Contents { point: self.point(fold, algorithm), files })?;
         world.checkpointed(self.iterations(fold, algorithm), &path);
-        Ok(())
+        self.tell(fold, algorithm.counters(), if done { Kept::Last } else { Kept::Latest }, &path)
+    }
+
+    /// Says that a checkpoint is at `path`.
+    fn tell(&mut self, fold: usize, at: Counters, kept: Kept, path: &Path) -> Result<(), TrainError> {
+        let Some(on_checkpoint) = &mut self.on_checkpoint else { return Ok(()) };
+        let score = self.best.as_ref().map(|best| best.score);
+        let saved = Saved { fold, update: at.updates, step: at.steps, kept, score, path };
+        on_checkpoint(&saved).map_err(TrainError::Heard)
     }
 
     /// Ends `fold`: the test with the best weights, its result, and a checkpoint of the weights as they ended.

@@ -10,10 +10,11 @@
 //! or a rank of a later attempt: each step leaves a whole state, and doing it again changes nothing.
 
 use super::TrainError;
+use super::preloaded::{Ahead, OnCheckpoint, Preloaded};
 use super::run::Ending;
 use super::session::Session;
-use super::start::{market_task, train_folds};
-use crate::data::{Dataset, Fold};
+use super::start::{market_task, train_one};
+use crate::data::Fold;
 use crate::environments::market::Market;
 use crate::environments::rewarded::Reward;
 use crate::world::World;
@@ -23,32 +24,43 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Trains this rank's share of `folds`.
+/// Trains this rank's share of the folds of `data`.
 pub(super) fn train(
     world: &mut World,
     config: &Config,
-    dataset: &Dataset,
-    folds: &[Fold],
+    data: &Preloaded,
     run: &RunDir,
     resume: bool,
     reward: Option<&Arc<Reward<Market>>>,
+    on_checkpoint: &mut OnCheckpoint<'_>,
 ) -> Result<Ending, TrainError> {
+    let (dataset, folds) = (data.dataset(), data.folds());
     let (rank, ranks) = (world.rank().index(), world.world_size().index());
-    for fold in folds.iter().skip(rank).step_by(ranks) {
-        let own = run.of_fold(fold.index);
-        let result = own.fold(fold.index);
-        // a fold that was brought together has left its folder
-        if resume && run.fold(fold.index).exists() && !own.path().exists() {
-            continue;
+    // a fold that was brought together has left its folder
+    let is_gone = |fold: &&Fold| run.fold(fold.index).exists() && !run.of_fold(fold.index).path().exists();
+    let mine: Vec<&Fold> = folds.iter().skip(rank).step_by(ranks).filter(|fold| !(resume && is_gone(fold))).collect();
+    let ended = std::thread::scope(|scope| -> Result<Ending, TrainError> {
+        let mut ahead = Ahead::new(scope, dataset, &config.environment, mine.into_iter());
+        while let Some(prepared) = ahead.take() {
+            let (fold, prepared) = prepared?;
+            let own = run.of_fold(fold.index);
+            let ended = world.alone(0, |world| {
+                let task = market_task(dataset, folds.len());
+                let mut session = Session::open(world, config, task, &own, resume)?.heard_by(&mut *on_checkpoint);
+                match session.has_done(fold.index) {
+                    true => Ok(Ending::Finished),
+                    false => train_one(world, &mut session, dataset, fold, prepared, reward),
+                }
+            })?;
+            if ended == Ending::Stopped {
+                return Ok(Ending::Stopped);
+            }
+            put_whole(&own.fold(fold.index), &run.fold(fold.index))?;
         }
-        let ended = world.alone(0, |world| {
-            let mut session = Session::open(world, config, market_task(dataset, folds.len()), &own, resume)?;
-            train_folds(world, &mut session, dataset, std::slice::from_ref(fold), reward)
-        })?;
-        if ended == Ending::Stopped {
-            return Ok(Ending::Stopped);
-        }
-        put_whole(&result, &run.fold(fold.index))?;
+        Ok(Ending::Finished)
+    })?;
+    if ended == Ending::Stopped {
+        return Ok(Ending::Stopped);
     }
     if folds.iter().all(|fold| run.fold(fold.index).exists()) {
         gather(run, folds)?;
@@ -73,7 +85,7 @@ fn gather(run: &RunDir, folds: &[Fold]) -> Result<(), TrainError> {
     Ok(())
 }
 
-/// Copies every file and link below `from` to the same place below `to`, each whole or not at all.
+/// Puts every file and link below `from` at the same place below `to` too, each whole or not at all.
 fn copy_all(from: &Path, to: &Path) -> Result<(), TrainError> {
     std::fs::create_dir_all(to).map_err(output(to))?;
     let entries = match std::fs::read_dir(from) {
@@ -93,10 +105,24 @@ fn copy_all(from: &Path, to: &Path) -> Result<(), TrainError> {
         } else if kind.is_dir() {
             copy_all(&source, &target)?;
         } else {
-            put_whole(&source, &target)?;
+            put_same(&source, &target)?;
         }
     }
     Ok(())
+}
+
+/// Gives the file at `from`, which is whole and never written again, the name `to` too: a second name costs no copy and
+/// no wait for the disk. Where a file has one name only, it is copied.
+fn put_same(from: &Path, to: &Path) -> Result<(), TrainError> {
+    let beside = beside(to);
+    let _ = std::fs::remove_file(&beside);
+    if std::fs::hard_link(from, &beside).is_err() {
+        return put_whole(from, to);
+    }
+    let renamed = std::fs::rename(&beside, to).map_err(output(to));
+    // two names of one file stay both where one is to take the other's place
+    let _ = std::fs::remove_file(&beside);
+    renamed
 }
 
 fn put_whole(from: &Path, to: &Path) -> Result<(), TrainError> {

@@ -5,10 +5,11 @@ use super::dqn::Dqn;
 use super::judge::MarketJudge;
 use super::learner::LearnerSettings;
 use super::ppo::{self, Ppo};
+use super::preloaded::{Ahead, OnCheckpoint, Preloaded, Prepared};
 use super::run::{Algorithm, Ending, Judge, train_fold};
 use super::session::{Session, Task};
 use super::side_by_side;
-use crate::data::{Dataset, Fold, Scaler, walk_forward};
+use crate::data::{Dataset, Fold};
 use crate::environments::Environment;
 use crate::environments::market::Market;
 use crate::environments::rewarded::{Reward, Rewarded};
@@ -115,19 +116,42 @@ pub fn fresh<'a, E: Environment<Action = usize>>(
     })
 }
 
-/// Trains every fold of `dataset` as `config` says, into the folder `run`; with `resume` from its newest checkpoint.
-/// The data are loaded once, by the caller, and shared by all folds.
+/// Trains every fold of `data` as `config` says, into the folder `run`; with `resume` from its newest checkpoint.
+///
+/// The data are loaded once, by the caller, and shared by all folds, and by all trainings that are given them. While a
+/// fold trains, the next one is prepared. `on_checkpoint` hears of each checkpoint, on the rank that wrote it.
+///
+/// ```no_run
+/// use foxlaunch_shared::{config::Config, run_dir::RunDir};
+/// use foxlaunch_worker::data::Dataset;
+/// use foxlaunch_worker::trainers::{Preloaded, train_with_preloaded_data};
+/// use foxlaunch_worker::world::World;
+///
+/// # fn rows() -> Vec<(i64, [f32; 2], [f64; 4])> { Vec::new() }
+/// let config = Config::default();
+/// // of each bar its start, its features, and the prices that are traded at: open, high, low, close
+/// let dataset = Dataset::from_rows("ES", &["momentum", "carry"], rows())?;
+/// let data = Preloaded::walk_forward(&dataset, &config.folds)?;
+/// let mut world = World::join()?;
+/// train_with_preloaded_data(&mut world, &config, &data, &RunDir::new("runs/mine"), false, &mut |saved| {
+///     println!("fold {}, update {}: {:?} in {}", saved.fold, saved.update, saved.kept, saved.path.display());
+///     Ok(())
+/// })?;
+/// world.leave();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn train_with_preloaded_data(
     world: &mut World,
     config: &Config,
-    dataset: &Dataset,
+    data: &Preloaded,
     run: &RunDir,
     resume: bool,
+    on_checkpoint: &mut OnCheckpoint<'_>,
 ) -> Result<Ending, TrainError> {
-    train_on_market(world, config, dataset, run, resume, None)
+    train_preloaded(world, config, data, run, resume, None, on_checkpoint)
 }
 
-/// As [`train_with_preloaded_data`], with `reward` in place of the market's own while training.
+/// Trains every fold of `dataset` that `config` asks for, with `reward` in place of the market's own while training.
 pub fn train_on_market(
     world: &mut World,
     config: &Config,
@@ -136,16 +160,29 @@ pub fn train_on_market(
     resume: bool,
     reward: Option<&Arc<Reward<Market>>>,
 ) -> Result<Ending, TrainError> {
-    let folds = walk_forward(dataset, &config.folds)?;
+    let data = Preloaded::walk_forward(dataset, &config.folds)?;
+    train_preloaded(world, config, &data, run, resume, reward, &mut |_| Ok(()))
+}
+
+fn train_preloaded(
+    world: &mut World,
+    config: &Config,
+    data: &Preloaded,
+    run: &RunDir,
+    resume: bool,
+    reward: Option<&Arc<Reward<Market>>>,
+    on_checkpoint: &mut OnCheckpoint<'_>,
+) -> Result<Ending, TrainError> {
     if config.parallel.work == Work::Folds {
-        return side_by_side::train(world, config, dataset, &folds, run, resume, reward);
+        return side_by_side::train(world, config, data, run, resume, reward, on_checkpoint);
     }
-    let mut session = Session::open(world, config, market_task(dataset, folds.len()), run, resume)?;
-    train_folds(world, &mut session, dataset, &folds, reward)
+    let task = market_task(data.dataset(), data.folds().len());
+    let mut session = Session::open(world, config, task, run, resume)?.heard_by(on_checkpoint);
+    train_folds(world, &mut session, data.dataset(), data.folds(), reward)
 }
 
 /// Trains those of `folds` that are not done, one after another.
-pub(super) fn train_folds(
+fn train_folds(
     world: &mut World,
     session: &mut Session<'_>,
     dataset: &Dataset,
@@ -153,26 +190,38 @@ pub(super) fn train_folds(
     reward: Option<&Arc<Reward<Market>>>,
 ) -> Result<Ending, TrainError> {
     let config = session.config();
-    for fold in folds {
-        if session.has_done(fold.index) {
-            continue;
-        }
-        let scaler = Scaler::fit(dataset, &fold.train);
-        let market = Market::new(dataset, &fold.train, &scaler, &config.environment)?;
-        let draws = Streams::new(config.train.seed).part(fold.index as u64);
-        let judge = MarketJudge::new(dataset, fold, &scaler, config, draws.clone())?;
-        let ending = match reward {
-            None => Discrete.train_part(world, session, fold.index, &market, &judge, draws)?,
-            Some(reward) => {
-                let market = Rewarded::new(market, Arc::clone(reward));
-                Discrete.train_part(world, session, fold.index, &market, &judge, draws)?
+    let left: Vec<&Fold> = folds.iter().filter(|fold| !session.has_done(fold.index)).collect();
+    std::thread::scope(|scope| {
+        let mut ahead = Ahead::new(scope, dataset, &config.environment, left.into_iter());
+        while let Some(prepared) = ahead.take() {
+            let (fold, prepared) = prepared?;
+            if train_one(world, session, dataset, fold, prepared, reward)? == Ending::Stopped {
+                return Ok(Ending::Stopped);
             }
-        };
-        if ending == Ending::Stopped {
-            return Ok(Ending::Stopped);
+        }
+        Ok(Ending::Finished)
+    })
+}
+
+/// Trains `fold` of `dataset` to its end, or until someone asks to stop.
+pub(super) fn train_one(
+    world: &mut World,
+    session: &mut Session<'_>,
+    dataset: &Dataset,
+    fold: &Fold,
+    Prepared { scaler, market, .. }: Prepared,
+    reward: Option<&Arc<Reward<Market>>>,
+) -> Result<Ending, TrainError> {
+    let config = session.config();
+    let draws = Streams::new(config.train.seed).part(fold.index as u64);
+    let judge = MarketJudge::new(dataset, fold, &scaler, config, draws.clone())?;
+    match reward {
+        None => Discrete.train_part(world, session, fold.index, &market, &judge, draws),
+        Some(reward) => {
+            let market = Rewarded::new(market, Arc::clone(reward));
+            Discrete.train_part(world, session, fold.index, &market, &judge, draws)
         }
     }
-    Ok(Ending::Finished)
 }
 
 /// The task of `folds` folds of `dataset`.

@@ -5,14 +5,14 @@ use super::run::Algorithm;
 use super::start::fresh;
 use crate::checkpoint::{self, CheckpointError, Name};
 use crate::collectives::Solo;
-use crate::data::{DataError, Dataset, Part, Scaler};
+use crate::data::{DataError, Dataset, Instrument, Part, Scaler};
 use crate::environments::Environment;
 use crate::environments::market::Market;
 use crate::evaluate::BATCH_ROWS;
 use crate::parallel::Shards;
 use crate::seed::Streams;
 use crate::world::World;
-use foxlaunch_shared::config::Config;
+use foxlaunch_shared::config::{AlgorithmConfig, Config, DqnConfig, NetworkConfig, PpoConfig};
 use foxlaunch_shared::ids::{Rank, WorldSize};
 use foxlaunch_shared::run_dir::RunDir;
 use serde::Deserialize;
@@ -23,6 +23,10 @@ struct Recipe {
     feature_digest: String,
     scaler: Scaler,
     positions: Vec<f64>,
+    algorithm: AlgorithmConfig,
+    network: NetworkConfig,
+    dqn: DqnConfig,
+    ppo: PpoConfig,
 }
 
 /// A trained policy.
@@ -51,7 +55,13 @@ impl Trained {
         let recipe: Recipe = serde_json::from_slice(loaded.file(super::session::RECIPE)?)
             .map_err(|e| CheckpointError::damaged(&place, format!("{}: {e}", super::session::RECIPE)))?;
         let weights = loaded.file(checkpoint::MODEL)?.to_vec();
-        Ok(Trained { fold, config: config.clone(), recipe, weights })
+        // what the weights are is the checkpoint's to say, whatever the settings say now
+        let mut config = config.clone();
+        config.train.algorithm = recipe.algorithm;
+        config.network.clone_from(&recipe.network);
+        config.dqn.clone_from(&recipe.dqn);
+        config.ppo.clone_from(&recipe.ppo);
+        Ok(Trained { fold, config, recipe, weights })
     }
 
     /// Which fold it was trained in, from 0.
@@ -66,6 +76,14 @@ impl Trained {
             let reason = "the features are not those that this policy learned from; give it the columns of its run's \
                           features.columns, and a build with the same set of features";
             return Err(DataError::Mismatch { origin: dataset.source.clone(), reason: reason.to_owned() }.into());
+        }
+        let short = |i: &Instrument| (i.bars.len() < i.first_usable + 2).then(|| i.bars.len());
+        if let Some(longest) = dataset.instruments().iter().map(short).collect::<Option<Vec<_>>>() {
+            let longest = longest.into_iter().max().unwrap_or(0);
+            let (before, least) = (dataset.warm_up(), dataset.warm_up() + 2);
+            let reason =
+                format!("{longest} bars are too few: features look back over {before}; give it {least} or more");
+            return Err(DataError::TooShort { origin: dataset.source.clone(), reason }.into());
         }
         let mut environment = self.config.environment.clone();
         environment.positions.clone_from(&self.recipe.positions);

@@ -211,6 +211,20 @@ proptest! {
     }
 
     #[test]
+    fn each_feature_by_itself_knows_nothing_of_a_later_bar(all in steps(80), other in steps(80), t in 61..80usize) {
+        // all that differs is from bar t on, in every column
+        let mixed: Vec<_> = all[..t].iter().chain(&other[t..]).copied().collect();
+        for feature in TABLE {
+            let chosen = Chosen::new(&[feature.name.to_owned()]);
+            let column = |steps: &[(f64, f64, u8)]| {
+                let column = chosen.compute(&bars(steps), &[]);
+                column[..t].iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(column(&all), column(&mixed), "{} saw bar {}", feature.name, t);
+        }
+    }
+
+    #[test]
     fn no_feature_needs_more_past_than_it_says(all in steps(100), cut in 1..30usize) {
         for feature in TABLE {
             let chosen = Chosen::new(&[feature.name.to_owned()]);

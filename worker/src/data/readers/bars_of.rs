@@ -44,7 +44,7 @@ impl Bars {
     }
 
     /// Puts one bar at the end.
-    pub(super) fn push(&mut self, start_ns: i64, [open, high, low, close]: [f64; 4], volume: f64) {
+    pub(in crate::data) fn push(&mut self, start_ns: i64, [open, high, low, close]: [f64; 4], volume: f64) {
         self.start_ns.push(start_ns);
         self.open.push(open);
         self.high.push(high);

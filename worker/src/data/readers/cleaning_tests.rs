@@ -279,3 +279,18 @@ fn a_survey_counts_everything_before_it_refuses() {
     assert_eq!(report.problems["high_below_low"], 2);
     assert_eq!(report.last.as_deref(), Some("2024-03-04T14:34:00Z"));
 }
+
+#[test]
+fn what_only_looks_like_a_table_or_a_stream_is_told_apart() {
+    let of = |bytes: &[u8]| bars_of("x.csv", bytes, &[], Problem::Gap).map(|(bars, _)| bars[0].len());
+    let text = format!("{HEADER}{FIRST}");
+    let utf16: Vec<u8> = [0xff, 0xfe].into_iter().chain(text.bytes().flat_map(|b| [b, 0])).collect();
+    assert!(of(&utf16).unwrap_err().contains("x.csv, byte 0: it is text in UTF-16"));
+    // a frame that says nothing, as zstd allows anywhere; in DBZ it is followed by records without metadata
+    let frame = [0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, b'h', b'i'];
+    let behind = |bytes: &[u8]| [&frame, &zstd::encode_all(bytes, 1).unwrap()[..]].concat();
+    assert_eq!(of(&behind(text.as_bytes())).unwrap(), of(text.as_bytes()).unwrap());
+    assert!(of(&behind(&[14, 0x20, 1, 0, 0, 0, 0, 0])).unwrap_err().contains("DBZ"));
+    let long = zstd::encode_all(&[text.as_bytes(), &vec![b'1'; 3 << 20]].concat()[..], 1).unwrap();
+    assert!(of(&long).unwrap_err().contains("a line is longer than 1048576 bytes"));
+}

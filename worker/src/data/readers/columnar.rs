@@ -68,6 +68,10 @@ pub(super) fn read(mut source: Source<'_>, collector: &mut Collector) -> Result<
 }
 
 fn damaged(reason: &str) -> String {
+    if let Some((_, codec)) = reason.split_once("Disabled feature at compile time: ") {
+        let codec = if codec == "flate2" { "gzip" } else { codec };
+        return format!("it is compressed by {codec}, which is not read; write it with zstd, snappy or no compression");
+    }
     format!("the Parquet file is damaged or of a form that is not read: {reason}")
 }
 

@@ -68,16 +68,13 @@ pub(super) fn content(bytes: impl Read, name: &Path, collector: &mut Collector) 
     let no_input = |reason: String| DataError::NoInput { path: path.clone(), reason };
     let mut raw = BufReader::with_capacity(1 << 16, bytes);
     let magic = raw.fill_buf().map_err(|e| collector.refused(Place::Byte(0), broken(&e)))?;
+    let begins_skippable = matches!(magic, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
     let unpacked: Box<dyn Read + '_> = match magic {
         [] => return Err(no_input("it is empty".to_owned())),
         [0x1f, 0x8b, ..] => Box::new(Gzip::new(raw)),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
             let decoder = zstd::stream::read::Decoder::with_buffer(raw);
             Box::new(decoder.map_err(|e| no_input(format!("no memory to decompress it: {e}")))?)
-        }
-        [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
-            let reason = "it begins as the old DBZ format does; convert it to DBN";
-            return Err(collector.refused(Place::Byte(0), reason));
         }
         _ => Box::new(raw),
     };
@@ -88,8 +85,17 @@ pub(super) fn content(bytes: impl Read, name: &Path, collector: &mut Collector) 
     stream.by_ref().take(PREFIX as u64).read_to_end(&mut prefix).map_err(|e| cut(&e))?;
     let whole = Cursor::new(&prefix).chain(stream);
     match &prefix[..] {
+        // zstd allows such a frame before any data; DBZ has its metadata in it, and records without a word behind it
+        records if begins_skippable && !records.starts_with(b"DBN") && (records.is_empty() || records.contains(&0)) => {
+            let reason = "it begins as the old DBZ format does; convert it to DBN";
+            Err(collector.refused(Place::Byte(0), reason))
+        }
         [] => Err(collector.refused(Place::File, "it is compressed, and empty inside")),
         [b'D', b'B', b'N', ..] => dbn::read(whole, collector),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            let reason = "it is text in UTF-16, which is not read; save it as UTF-8";
+            Err(collector.refused(Place::Byte(0), reason))
+        }
         text if text.contains(&0) => {
             let reason = "it is neither DBN with its metadata, nor Parquet, nor text with columns";
             Err(collector.refused(Place::Byte(0), reason))
@@ -129,10 +135,53 @@ pub(super) fn broken(error: &io::Error) -> String {
     if let Some(behind) = error.get_ref().and_then(|inner| inner.downcast_ref::<Behind>()) {
         return behind.to_string();
     }
+    if let Some(long) = error.get_ref().and_then(|inner| inner.downcast_ref::<TooLong>()) {
+        return long.to_string();
+    }
     match error.kind() {
         ErrorKind::UnexpectedEof => {
             "the compressed data breaks off here; the file is truncated, fetch it again".to_owned()
         }
         _ => format!("the data is damaged from about here on, fetch the file again: {error}"),
+    }
+}
+
+/// Longer lines are no rows of a table, and are not kept to find out.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// A line does not end.
+#[derive(Debug)]
+struct TooLong;
+
+impl std::fmt::Display for TooLong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a line is longer than {LONGEST_LINE} bytes, so it is no table; give a file with a row on each line")
+    }
+}
+
+impl std::error::Error for TooLong {}
+
+/// Text whose lines are at most [`LONGEST_LINE`] long.
+pub(super) struct Lines<R> {
+    inner: R,
+    /// Bytes since the last line ended.
+    since: usize,
+}
+
+impl<R: Read> Lines<R> {
+    /// The lines of `inner`.
+    pub(super) fn new(inner: R) -> Lines<R> {
+        Lines { inner, since: 0 }
+    }
+}
+
+impl<R: Read> Read for Lines<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.since = match buffer[..n].iter().rposition(|b| matches!(b, b'\n' | b'\r')) {
+            Some(at) => n - at - 1,
+            None => self.since + n,
+        };
+        if self.since > LONGEST_LINE { Err(io::Error::new(ErrorKind::InvalidData, TooLong)) } else { Ok(n) }
     }
 }

@@ -198,7 +198,7 @@ fn join_chunks(mut chunks: Vec<(PathBuf, Chunk)>) -> Result<Joined, DataError> {
 
 /// The length of bars whose file does not tell: the shortest time from one to the next where nearly all times are
 /// multiples of it, as in a table with holes, else the median; 0 for less than two bars.
-fn step_between(start_ns: &[i64]) -> i64 {
+pub(in crate::data) fn step_between(start_ns: &[i64]) -> i64 {
     let mut steps: Vec<i64> = start_ns.windows(2).map(|w| w[1].saturating_sub(w[0])).collect();
     let Some(&shortest) = steps.iter().min() else { return 0 };
     let multiples = steps.iter().filter(|step| *step % shortest == 0).count();

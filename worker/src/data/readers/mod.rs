@@ -24,7 +24,7 @@ mod table;
 mod when;
 
 pub(super) use bars_of::bar_fault;
-pub(super) use join::Joined;
+pub(super) use join::{Joined, step_between};
 use paths::ENDINGS;
 pub use survey::survey;
 

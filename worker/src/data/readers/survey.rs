@@ -42,7 +42,8 @@ fn report(path: &Path, config: &Config) -> Result<DataReport, DataError> {
     if let Some((first, last)) = taken.what.span {
         (report.first, report.last) = (Some(when::format(first)), Some(when::format(last)));
     }
-    if report.format == "csv" && taken.records == 0 {
+    // of DBN a file without records is a whole one: an interval without trades has none
+    if report.format != "dbn" && taken.records == 0 {
         let reason = "it holds no bars: there is a header, and nothing below it";
         return Err(DataError::Refused {
             path: path.to_owned(),

@@ -1,15 +1,15 @@
 //! The same bits: for any number of ranks, for any interruption, for the same seed only.
 
 use super::threads::as_ranks;
-use super::{config, small_data};
+use super::{config, small_data, train_on};
 use crate::checkpoint;
 use crate::collectives::Solo;
 use crate::environments::market::Market;
 use crate::parallel::Shards;
 use crate::seed::Streams;
+use crate::trainers::Ending;
 use crate::trainers::dqn::Dqn;
 use crate::trainers::run::Algorithm;
-use crate::trainers::{Ending, train_with_preloaded_data};
 use crate::world::World;
 use foxlaunch_shared::config::Config;
 use foxlaunch_shared::run_dir::RunDir;
@@ -41,9 +41,7 @@ pub(super) fn tiny(more: &[&str]) -> Config {
 
 pub(super) fn train(ranks: usize, config: &Config, run: &Path, resume: bool) {
     let data = small_data(240);
-    let endings = as_ranks(ranks, |mut world| {
-        train_with_preloaded_data(&mut world, config, &data, &RunDir::new(run), resume).unwrap()
-    });
+    let endings = as_ranks(ranks, |mut world| train_on(&mut world, config, &data, &RunDir::new(run), resume).unwrap());
     assert!(endings.iter().all(|e| *e == Ending::Finished));
 }
 
@@ -212,18 +210,18 @@ fn other_settings_and_too_many_ranks_are_refused_in_words() {
     let run = RunDir::new(folder.path());
     let mut world = World::with_collective(Box::new(Solo::new()));
     let other = tiny(&["parallel.virtual_shards=2", "dqn.gamma=0.5"]);
-    let error = train_with_preloaded_data(&mut world, &other, &data, &run, true).unwrap_err();
+    let error = train_on(&mut world, &other, &data, &run, true).unwrap_err();
     assert!(error.to_string().contains("other settings"), "{error}");
     assert_eq!(error.exit_code(), foxlaunch_shared::exit::CONFIG);
     let errors = as_ranks(3, |mut world| {
         let fresh = RunDir::new(folder.path().join("fresh"));
-        train_with_preloaded_data(&mut world, &config, &data, &fresh, false).unwrap_err()
+        train_on(&mut world, &config, &data, &fresh, false).unwrap_err()
     });
     assert!(errors.iter().all(|e| e.exit_code() == foxlaunch_shared::exit::CONFIG), "{errors:?}");
     let few = tiny(&["dqn.batch_size=2"]);
     let errors = as_ranks(3, |mut world| {
         let fresh = RunDir::new(folder.path().join("fresh"));
-        train_with_preloaded_data(&mut world, &few, &data, &fresh, false).unwrap_err().to_string()
+        train_on(&mut world, &few, &data, &fresh, false).unwrap_err().to_string()
     });
     assert!(errors.iter().all(|e| e.contains("batches of 2 rows")), "{errors:?}");
 }

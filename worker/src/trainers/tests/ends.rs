@@ -1,8 +1,8 @@
 //! How training ends before its time: told to stop, killed, or by numbers that are none.
 
 use super::bits::{assert_same, remains, tiny, train};
-use super::small_data;
 use super::threads::as_ranks;
+use super::{small_data, train_on};
 use crate::checkpoint::Loaded;
 use crate::collectives::Solo;
 use crate::data::{Dataset, Scaler, walk_forward};
@@ -13,7 +13,7 @@ use crate::trainers::dqn::Dqn;
 use crate::trainers::run::{Algorithm, Counters, Judge, train_fold};
 use crate::trainers::session::Session;
 use crate::trainers::start::market_task;
-use crate::trainers::{Ending, MarketJudge, TrainError, train_with_preloaded_data};
+use crate::trainers::{Ending, MarketJudge, TrainError};
 use crate::world::World;
 use foxlaunch_shared::config::Config;
 use foxlaunch_shared::exit;
@@ -187,8 +187,7 @@ fn numbers_that_are_none_are_named_with_their_place_and_their_batch_is_saved() {
         let config = tiny(&["parallel.virtual_shards=3", "environment.reward_scale=1e300", &head]);
         let data = small_data(240);
         let run = RunDir::new(folder.path());
-        let errors =
-            as_ranks(3, |mut world| train_with_preloaded_data(&mut world, &config, &data, &run, false).unwrap_err());
+        let errors = as_ranks(3, |mut world| train_on(&mut world, &config, &data, &run, false).unwrap_err());
         for (rank, error) in errors.iter().enumerate() {
             let TrainError::NotFinite { rank: of, fold, update, indices, .. } = error else { panic!("{error}") };
             assert_eq!((*of, *fold, *update, indices.len()), (Rank(0), 0, 1, 7));
@@ -224,7 +223,7 @@ fn changed_data_are_refused_on_resume_and_other_settings_before_them() {
         crate::data::load(&config).unwrap()
     };
     let go = |config: &Config, data: &Dataset, resume: bool| {
-        as_ranks(2, |mut world| train_with_preloaded_data(&mut world, config, data, &run, resume))
+        as_ranks(2, |mut world| train_on(&mut world, config, data, &run, resume))
     };
     let first = write(100.25);
     go(&config, &first, false).into_iter().for_each(|ended| assert_eq!(ended.unwrap(), Ending::Finished));

@@ -5,11 +5,15 @@ mod ends;
 mod learner;
 mod planted;
 mod ppo;
+mod preloaded;
 pub(super) mod threads;
 
 use crate::data::{Bars, Dataset};
 use crate::seed::{Streams, uniform};
+use crate::trainers::{Ending, Preloaded, TrainError, train_with_preloaded_data};
+use crate::world::World;
 use foxlaunch_shared::config::{Config, Layer, Layers};
+use foxlaunch_shared::run_dir::RunDir;
 
 /// Bars whose log returns are `returns`, opening where the one before closed.
 fn bars(symbol: &str, returns: &[f64]) -> Bars {
@@ -52,6 +56,18 @@ fn small_data(n: usize) -> Dataset {
     }
     let names = ["next", "last", "day"].map(str::to_owned).to_vec();
     Dataset::with_features(all, names, matrices).expect("the bars are in order")
+}
+
+/// Trains on `data` in the folds of `config`, and hears of no checkpoint.
+fn train_on(
+    world: &mut World,
+    config: &Config,
+    data: &Dataset,
+    run: &RunDir,
+    resume: bool,
+) -> Result<Ending, TrainError> {
+    let data = Preloaded::walk_forward(data, &config.folds)?;
+    train_with_preloaded_data(world, config, &data, run, resume, &mut |_| Ok(()))
 }
 
 /// The defaults with `pairs`, as `KEY=VALUE`, over them.

@@ -1,10 +1,10 @@
 //! What is to be learned is learned, and what is not to be known is not: on independent returns, a feature that
 //! equals the next bar's return is worth almost what an oracle makes of it, and the same feature late is worth nothing.
 
-use super::{bars, chance, config};
+use super::{bars, chance, config, train_on};
 use crate::collectives::Solo;
 use crate::data::Dataset;
-use crate::trainers::{Ending, train_with_preloaded_data};
+use crate::trainers::Ending;
 use crate::world::World;
 use foxlaunch_shared::evaluation::FoldResult;
 use foxlaunch_shared::run_dir::RunDir;
@@ -36,7 +36,7 @@ fn trained(lag: usize, preset: &str) -> (FoldResult, Vec<f64>) {
     let folder = tempfile::tempdir().unwrap();
     let run = RunDir::new(folder.path());
     let mut world = World::with_collective(Box::new(Solo::new()));
-    let ending = train_with_preloaded_data(&mut world, &config, &data.unwrap(), &run, false).unwrap();
+    let ending = train_on(&mut world, &config, &data.unwrap(), &run, false).unwrap();
     assert_eq!(ending, Ending::Finished);
     let result: FoldResult = serde_json::from_slice(&std::fs::read(run.fold(0)).unwrap()).unwrap();
     let first = (result.test.first_ns / 86_400_000_000_000) as usize;

@@ -49,7 +49,11 @@ pub(super) fn read(
     let cells = first_cells(prefix, separator);
     let numbers = Numbers::of(&decimal, separator, cells.iter().map(String::as_str))
         .map_err(|reason| collector.refused(Place::Line(1), reason))?;
-    let mut rows = csv::ReaderBuilder::new().has_headers(false).flexible(true).delimiter(separator).from_reader(whole);
+    let mut rows = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .delimiter(separator)
+        .from_reader(file::Lines::new(whole));
     let mut row = ByteRecord::new();
     let mut taker: Option<Taker> = None;
     let mut lacking: Option<(u64, String)> = None;
