@@ -52,7 +52,7 @@ impl Drop for Entry {
 /// Writes `job` down, and strikes out those that are known to be over.
 pub fn enter(job: &Job) -> Result<Entry> {
     let text = serde_json::to_vec(job)?;
-    std::fs::write(RunDir::new(&job.folder).job(), &text)?;
+    crate::process::write_private(&RunDir::new(&job.folder).job(), &text)?;
     let folder = own_folder()?;
     listed(&folder).into_iter().filter(|(_, job)| job.guardian.fate() == Fate::Gone).for_each(|(path, _)| {
         let _ = std::fs::remove_file(path);

@@ -17,6 +17,7 @@ use crate::supervisor::act;
 use foxlaunch_shared::exit;
 use foxlaunch_shared::run_dir::RunDir;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -125,8 +126,13 @@ fn keep(plan: &LaunchPlan) -> Result<FolderLock, Refusal> {
         }
         _ => Refusal::new(exit::CANT_CREATE, format!("{}: {error}", plan.run.lock().display())),
     })?;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&plan.logs);
+    made.map_err(|error| {
+        let words = format!("the logs' folder {} cannot be made: {error}", plan.logs.display());
+        Refusal::new(exit::CANT_CREATE, words)
+    })?;
     let write = |path: PathBuf, text: String| {
-        std::fs::write(&path, text)
+        process::write_private(&path, text)
             .map_err(|error| Refusal::new(exit::CANT_CREATE, format!("{}: {error}", path.display())))
     };
     write(plan.run.plan(), format!("{:#}\n", plan.to_json()))?;

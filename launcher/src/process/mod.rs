@@ -50,6 +50,14 @@ pub fn read_regular(path: &std::path::Path, limit: u64) -> std::io::Result<Vec<u
     Ok(bytes)
 }
 
+/// Writes a file that only this user may read.
+pub fn write_private(path: &std::path::Path, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut file = std::fs::File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(bytes.as_ref())
+}
+
 /// How many files this process may have open.
 pub fn open_file_limit() -> u64 {
     nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft)

@@ -124,6 +124,11 @@ impl Secrets {
 fn is_value_of(option: &str, argument: &str) -> bool {
     let name = option.trim_start_matches('-');
     let is_option = option.starts_with('-') && !name.is_empty() && !name.contains('=');
+    // As of curl: a name and a password. `1000:1000` are a user's and a group's number.
+    if is_option && ["u", "user", "proxy-user"].contains(&name) {
+        let parts = argument.split_once(':');
+        return parts.is_some_and(|(user, word)| !user.is_empty() && !word.is_empty() && word.parse::<u64>().is_err());
+    }
     is_option && !argument.starts_with("--") && names::hides(name, argument)
 }
 

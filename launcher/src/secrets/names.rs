@@ -33,7 +33,10 @@ const LAST_WORD: &[&str] = &[
     "passwords",
     "cookie",
     "pat",
+    "pw",
 ];
+/// A parameter of an address whose name ends so does: who has a signed address may do what it says.
+const OF_ADDRESS: &[&str] = &["sig", "signature", "key", "credential", "code"];
 /// A name whose last words are these does.
 const LAST_TWO: &[(&str, &str)] = &[
     ("api", "key"),
@@ -48,12 +51,19 @@ const LAST_TWO: &[(&str, &str)] = &[
     ("master", "key"),
     ("service", "key"),
     ("storage", "key"),
+    ("wandb", "key"),
+    ("hf", "key"),
+    ("openai", "key"),
+    ("anthropic", "key"),
+    ("comet", "key"),
 ];
 /// Tokens of a language model are no secrets: `--eos-token`, `--per-token`.
 const OF_LANGUAGE: &[&str] = &[
     "pad", "eos", "bos", "unk", "mask", "sep", "cls", "special", "stop", "start", "end", "next", "per", "last",
     "first", "image", "audio", "class", "new", "max", "min", "num", "sink", "register",
 ];
+/// Headers of a request whose value goes to the end of the line.
+const HEADERS: &[&str] = &["authorization", "cookie"];
 /// What follows a name in the words of a person, and is no value.
 const NO_VALUES: &[&str] = &[
     "", "true", "false", "yes", "no", "on", "off", "none", "null", "nil", "auto", "required", "optional", "basic",
@@ -90,7 +100,9 @@ pub fn hides(name: &str, value: &str) -> bool {
     match last.as_str() {
         "token" => before.is_none_or(|word| !OF_LANGUAGE.contains(&word)) && !value.starts_with('<'),
         // A way to prove who one is has a plain word as its name.
-        "auth" | "cookie" | "pat" => value.len() >= 8 && value.chars().any(|c| c.is_ascii_digit() || c == ':'),
+        "auth" | "cookie" | "pat" => {
+            value.len() >= 8 && value.chars().any(|c| c.is_ascii_digit() || matches!(c, ':' | '='))
+        }
         _ => true,
     }
 }
@@ -104,11 +116,14 @@ pub fn find(text: &str) -> Vec<Range<usize>> {
         let name =
             &head[head.char_indices().rev().take_while(|(_, c)| is_name(*c)).last().map_or(head.len(), |(i, _)| i)..];
         let quoted = head.len() < at;
+        let before = head[..head.len() - name.len()].chars().next_back();
+        let is_parameter = mark == '=' && matches!(before, Some('?' | '&'));
+        let is_header = mark == ':' && !quoted && text[at + 1..].starts_with(' ');
         match mark {
             _ if name.is_empty() => continue,
             ' ' if !name.starts_with("--") => continue,
             // JSON, or the header of a request; `host:port` is neither.
-            ':' if !quoted && !name.to_ascii_lowercase().ends_with("authorization") => continue,
+            ':' if !quoted && !is_header && !name.to_ascii_lowercase().ends_with("authorization") => continue,
             _ => {}
         }
         let rest = &text[at + 1..];
@@ -119,14 +134,19 @@ pub fn find(text: &str) -> Vec<Range<usize>> {
                 let inside = &rest[1..];
                 begins + 1..begins + 1 + inside.find(quote).unwrap_or(inside.len())
             }
-            _ if mark == ':' => begins..begins + rest.find(['"', '\'', '\n']).unwrap_or(rest.len()),
+            // A header's value may be several words.
+            _ if mark == ':' && (!is_header || HEADERS.iter().any(|end| name.to_ascii_lowercase().ends_with(end))) => {
+                begins..begins + rest.find(['"', '\'', '\n']).unwrap_or(rest.len())
+            }
             _ => {
                 begins
                     ..begins
                         + rest.find(|c: char| c.is_whitespace() || ";&|\"'`()<>,}".contains(c)).unwrap_or(rest.len())
             }
         };
-        if hides(name, &text[value.clone()]) {
+        let signs = is_parameter && words(name).last().is_some_and(|last| OF_ADDRESS.contains(&last.as_str()));
+        let shown = &text[value.clone()];
+        if hides(name, shown) || (signs && !shown.is_empty() && !is_reference(shown)) {
             found.push(value);
         }
     }

@@ -175,3 +175,33 @@ proptest! {
         prop_assert!(!shown.contains(&value));
     }
 }
+
+#[test]
+fn what_a_reviewer_saw_in_a_plan_is_hidden() {
+    for (text, shown) in [
+        ("Cookie: sid=sibcookie; theme=dark", "Cookie: [secret]"),
+        ("X-Api-Key: sibxkey", "X-Api-Key: [secret]"),
+        ("https://h/x?sig=sibsig&n=3", "https://h/x?sig=[secret]&n=3"),
+        ("https://h/x?n=3&X-Amz-Signature=ab12", "https://h/x?n=3&X-Amz-Signature=[secret]"),
+        ("--pw=sibpw", "--pw=[secret]"),
+        ("--wandb-key=sibwandb", "--wandb-key=[secret]"),
+        // and what is none
+        ("key: 3", "key: 3"),
+        ("eos_token: </s>", "eos_token: </s>"),
+        ("tokens: many words", "tokens: many words"),
+        ("host:8080", "host:8080"),
+        ("--sig=TERM", "--sig=TERM"),
+        ("a=1&b=2", "a=1&b=2"),
+    ] {
+        assert_eq!(hidden(text), shown, "{text}");
+    }
+    let arguments = |words: &[&str]| {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        Secrets::default().hide_arguments(&words).join(" ")
+    };
+    assert_eq!(arguments(&["-u", "me:sibcolon"]), "-u [secret]");
+    assert_eq!(arguments(&["--wandb-key", "sibwandb"]), "--wandb-key [secret]");
+    assert_eq!(arguments(&["-u", "1000:1000"]), "-u 1000:1000");
+    assert_eq!(arguments(&["-u", "train.py"]), "-u train.py");
+    assert_eq!(arguments(&["-H", "X-Api-Key: sibxkey"]), "-H X-Api-Key: [secret]");
+}
